@@ -2,6 +2,8 @@
 
 use tidemill_connect::memory::MemorySink;
 use tidemill_engine::arrow::array::RecordBatch;
+use tidemill_engine::arrow::array::cast::AsArray;
+use tidemill_engine::arrow::array::types::Int64Type;
 use tidemill_engine::{Cause, Fault, MemoryBudget, Sink};
 use tidemill_sql::{Planner, Prepared, QueryStatus, Reply, parse};
 
@@ -142,4 +144,25 @@ fn a_call_that_would_make_very_much_is_refused_before_it_runs() {
         let Err(error) = planner.execute(&statements[0]) else { panic!("{call} was computed") };
         assert!(error.to_string().contains("but at most 10000000 are allowed"), "{error}");
     }
+}
+
+#[test]
+fn a_sort_counts_the_rows_of_a_table_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("readings.csv");
+    let lines = (0..200_000_u64).map(|number| format!("{number},{}\n", number * 7919 % 200_000));
+    std::fs::write(&path, format!("number,value\n{}", lines.collect::<String>())).unwrap();
+    let script = format!(
+        "CREATE TABLE readings (number BIGINT, value BIGINT) WITH (path = '{}');
+        SELECT count(*) AS same FROM (
+            SELECT value, row_number() OVER (ORDER BY value) - 1 AS place FROM readings) WHERE value = place",
+        path.display()
+    );
+    // The table has 3 MB, in 25 slices for the sort.
+    let mut planner = planner(&MemoryBudget::new(40 << 20));
+    let mut replies =
+        parse(&script, "test.sql").unwrap().into_iter().map(|statement| planner.execute(&statement));
+    assert!(matches!(replies.next(), Some(Ok(Reply::Done(_)))));
+    let Some(Ok(Reply::Rows(rows))) = replies.next() else { panic!("no rows") };
+    assert_eq!(rows.column(0).as_primitive::<Int64Type>().value(0), 200_000);
 }

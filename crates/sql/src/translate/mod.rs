@@ -15,6 +15,7 @@ mod memory_pool;
 mod not_streaming;
 mod operator_call;
 mod over;
+mod own_rows;
 mod process;
 mod project;
 mod read_as_tables;

@@ -28,7 +28,7 @@ use futures_util::StreamExt;
 use tidemill_engine::{Cut, Expression, MemoryAccount, MemoryBudget, Polled, bytes_of_rows};
 
 use super::memory_pool::{QueryPool, limit_reached};
-use super::{refuse, small_batches};
+use super::{own_rows, refuse, small_batches};
 use crate::expressions::compiled::Compiled;
 use crate::relations::source_definition::{SourceDefinition, scanned};
 use crate::store::{FoundRows, with_found_rows};
@@ -138,7 +138,7 @@ fn answer_in_turns(plan: LogicalPlan, memory: &MemoryBudget, mut turn: Box<dyn T
     let computing = async {
         let frame = context(&pool)?.execute_logical_plan(plan).await?;
         let task = Arc::new(frame.task_ctx());
-        let mut stream = execute_stream(with_pauses(frame.create_physical_plan().await?)?, task)?;
+        let mut stream = execute_stream(for_reading(frame.create_physical_plan().await?)?, task)?;
         let mut rows = Vec::new();
         while let Some(batch) = stream.next().await {
             let batch = batch?;
@@ -158,14 +158,14 @@ fn answer_in_turns(plan: LogicalPlan, memory: &MemoryBudget, mut turn: Box<dyn T
 }
 
 /// The plan, with pauses also behind what makes many rows out of few, and between the pieces of a join that makes few out of many
-/// pairs: what reads tables pauses now and then by itself.
-fn with_pauses(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+/// pairs: what reads tables pauses now and then by itself. Sorts get rows of their own.
+fn for_reading(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| match node.children().len() > 1 || node.is::<UnnestExec>() {
         true => {
             let node = small_batches::of_join(node)?;
             Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>))
         }
-        false => Ok(Transformed::no(node)),
+        false => own_rows::of_sort(node).map(Transformed::yes),
     })
     .data()
 }
