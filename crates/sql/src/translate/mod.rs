@@ -16,6 +16,7 @@ mod not_streaming;
 mod operator_call;
 mod over;
 mod own_rows;
+mod passed_rows;
 mod process;
 mod project;
 mod read_as_tables;

@@ -6,79 +6,31 @@ use std::sync::Arc;
 use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take_record_batch;
 use datafusion::common::Result;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures_util::StreamExt;
 use tidemill_engine::bytes_of_rows;
+
+use super::passed_rows::PassedRows;
 
 /// The sort with rows that share no memory with others. Other nodes stay as they are.
 pub(super) fn of_sort(node: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     match node.downcast_ref::<SortExec>() {
         Some(sort) => {
-            let input: Arc<dyn ExecutionPlan> = Arc::new(OwnRows { input: Arc::clone(sort.input()) });
+            let input = PassedRows::over(sort.input(), "OwnRows", pass);
             replace_children_if_necessary(node, vec![input])
         }
         None => Ok(node),
     }
 }
 
-/// The rows of another plan, copied if they are a small part of the memory that they keep.
-#[derive(Debug)]
-struct OwnRows {
-    input: Arc<dyn ExecutionPlan>,
-}
-
-impl DisplayAs for OwnRows {
-    fn fmt_as(&self, _: DisplayFormatType, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("OwnRows")
-    }
-}
-
-impl ExecutionPlan for OwnRows {
-    fn name(&self) -> &str {
-        "OwnRows"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(match children.pop() {
-            Some(input) => Arc::new(OwnRows { input }),
-            None => self,
-        })
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, context)?;
-        let schema = input.schema();
-        let owned = input.map(|batch| batch.and_then(|batch| owned(&batch)));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, owned)))
-    }
+fn pass(input: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    let schema = input.schema();
+    let owned = input.map(|batch| batch.and_then(|batch| owned(&batch)));
+    Box::pin(RecordBatchStreamAdapter::new(schema, owned))
 }
 
 /// The same rows. They are copied if the batch keeps more than twice their memory.

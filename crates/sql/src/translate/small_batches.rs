@@ -8,13 +8,13 @@ use std::task::{Context, Poll, ready};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures_util::{Stream, StreamExt};
+
+use super::passed_rows::PassedRows;
 
 /// The rows of a piece. With a million rows on the other side, these are 32 million pairs.
 const ROWS_MAX: usize = 32;
@@ -27,7 +27,7 @@ pub(super) fn of_join(join: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionP
     };
     match join.children().as_slice() {
         [first, second] if is_filtered => {
-            let pieces: Arc<dyn ExecutionPlan> = Arc::new(SmallBatches { input: Arc::clone(second) });
+            let pieces = PassedRows::over(second, "SmallBatches", pass);
             let inputs = vec![Arc::clone(first), pieces];
             replace_children_if_necessary(join, inputs)
         }
@@ -35,56 +35,9 @@ pub(super) fn of_join(join: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionP
     }
 }
 
-/// The rows of another plan, a few at a time, with a pause before each piece.
-#[derive(Debug)]
-struct SmallBatches {
-    input: Arc<dyn ExecutionPlan>,
-}
-
-impl DisplayAs for SmallBatches {
-    fn fmt_as(&self, _: DisplayFormatType, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("SmallBatches")
-    }
-}
-
-impl ExecutionPlan for SmallBatches {
-    fn name(&self) -> &str {
-        "SmallBatches"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(match children.pop() {
-            Some(input) => Arc::new(SmallBatches { input }),
-            None => self,
-        })
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, context)?;
-        Ok(Box::pin(Pieces { input, rest: None, has_paused: false }))
-    }
+/// A few rows at a time, with a pause before each piece.
+fn pass(input: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    Box::pin(Pieces { input, rest: None, has_paused: false })
 }
 
 struct Pieces {
