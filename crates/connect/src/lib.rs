@@ -45,6 +45,8 @@ pub mod formats;
 pub mod generator;
 #[cfg(feature = "tables")]
 pub mod http;
+#[cfg(feature = "tables")]
+mod http_client;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 #[cfg(feature = "tables")]

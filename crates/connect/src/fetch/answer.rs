@@ -10,7 +10,8 @@ use hyper::{Response, StatusCode};
 use tidemill_core::Cause;
 
 use super::exchange::Exchange;
-use super::failure::{Failure, refused, text};
+use super::failure::{Failure, refused};
+use crate::http_client::header_text;
 
 /// How much of a refusal is read.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
@@ -45,7 +46,7 @@ pub(super) async fn checked(
     }
     let shown = &exchange.shown;
     let stop = |why: String| Err(Failure::Final(Cause::user(format!("{shown}: {why}"))));
-    let encoding = text(&response, &CONTENT_ENCODING).unwrap_or_default().to_ascii_lowercase();
+    let encoding = header_text(&response, &CONTENT_ENCODING).unwrap_or_default().to_ascii_lowercase();
     match encoding.as_str() {
         "" | "identity" => {}
         // It is recognised by its first bytes, as in a file.
@@ -57,15 +58,16 @@ pub(super) async fn checked(
             ));
         }
     }
-    let kind = text(&response, &CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
+    let kind = header_text(&response, &CONTENT_TYPE).unwrap_or_default().to_ascii_lowercase();
     if kind.starts_with("text/html") && content != Content::Lines {
         return stop(
             "the server answers with a web page, not with a file; check the URL, and whether it asks for a login"
                 .to_owned(),
         );
     }
-    let announced = text(&response, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-    let is_chunked = text(&response, &TRANSFER_ENCODING).is_some_and(|coding| coding.contains("chunked"));
+    let announced = header_text(&response, &CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+    let is_chunked =
+        header_text(&response, &TRANSFER_ENCODING).is_some_and(|coding| coding.contains("chunked"));
     if announced.is_none() && !is_chunked {
         return stop(
             "the server does not tell where the file ends, so a broken transfer would not be noticed; fetch it with \
@@ -75,7 +77,7 @@ pub(super) async fn checked(
     }
     let extent = match response.status() {
         StatusCode::OK => Extent { start: 0, total: announced },
-        _ => match text(&response, &CONTENT_RANGE).as_deref().and_then(range) {
+        _ => match header_text(&response, &CONTENT_RANGE).as_deref().and_then(range) {
             Some(extent) => extent,
             None => return stop("the server answers with an unknown part of the file".to_owned()),
         },

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::body::Incoming;
 use hyper::header::HeaderValue;
@@ -16,8 +15,8 @@ use tracing::{info, warn};
 
 use super::answer::{Content, checked, too_long, version};
 use super::exchange::{Exchange, Part};
-use super::failure::{Failure, broken, lost};
-use super::fetched_file::{FetchedFile, temporary_folder};
+use super::failure::{Failure, lost};
+use super::fetched_file::FetchedFile;
 use super::location::Location;
 use super::run::{run_until, stopped};
 use super::settings::FetchSettings;
@@ -107,10 +106,9 @@ fn too_slow(exchange: &Exchange, time_max: Duration, done: u64) -> Cause {
 /// Fetches a file, and continues where an attempt broke off if the server can.
 async fn fetch(exchange: &Exchange, content: Content, shared: &DownloadState) -> Result<FetchedFile, Cause> {
     let file = tempfile::tempfile().map_err(|error| {
-        let folder = temporary_folder();
         Cause::operation(format!(
             "no temporary file can be made in '{}': {error}; name another folder in TMPDIR",
-            folder.display()
+            std::env::temp_dir().display()
         ))
         .with_source(error)
     })?;
@@ -200,27 +198,22 @@ impl Partial {
         mut body: Incoming,
         shared: &DownloadState,
     ) -> Result<(), Failure> {
-        loop {
-            let Ok(frame) = tokio::time::timeout(exchange.timeout(), body.frame()).await else {
-                return Err(lost(format!("the server sent nothing for {:?} (timeout)", exchange.timeout())));
-            };
-            let Some(frame) = frame else { return Ok(()) };
-            let frame = frame.map_err(|error| broken(&error))?;
-            let Some(data) = frame.data_ref() else { continue };
+        while let Some(data) = exchange.next_piece(&mut body).await? {
             if self.written + data.len() as u64 > exchange.bytes_max() {
                 return Err(Failure::Final(too_long(exchange, "longer than that")));
             }
-            self.file.write_all(data).map_err(|error| self.unwritable(&error))?;
+            self.file.write_all(&data).map_err(|error| self.unwritable(&error))?;
             self.written += data.len() as u64;
             shared.done.store(self.written, Ordering::Relaxed);
         }
+        Ok(())
     }
 
     fn unwritable(&self, error: &std::io::Error) -> Failure {
         Failure::Final(Cause::resource(format!(
             "the temporary folder '{}' takes no more than {} bytes of a download: {error}; free space there, or name \
              another folder in TMPDIR",
-            temporary_folder().display(),
+            std::env::temp_dir().display(),
             self.written
         )))
     }

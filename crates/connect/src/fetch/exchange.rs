@@ -3,12 +3,12 @@
 use std::future::Future;
 use std::time::Duration;
 
-use http_body_util::Empty;
+use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{
     ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, IF_RANGE,
-    RANGE, TRANSFER_ENCODING, USER_AGENT,
+    LOCATION, RANGE, TRANSFER_ENCODING, USER_AGENT,
 };
 use hyper::rt::{Read, Write};
 use hyper::{Request, Response, Uri};
@@ -17,17 +17,22 @@ use tidemill_core::Cause;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::failure::{Failure, broken, is_redirect, location, lost};
+use super::failure::{Failure, broken, is_redirect, lost};
 use super::location::Location;
 use super::s3::Signer;
 use super::settings::FetchSettings;
 use super::target::{Reach, Target};
+use crate::http_client::{header_text, user_headers};
 use crate::tls::{failure, server_name};
 
 /// How many redirects are followed.
 const REDIRECTS_MAX: usize = 5;
 /// The longest head of an answer.
 const HEAD_BYTES_MAX: usize = 256 * 1024;
+
+/// What the source says itself.
+const OWN_HEADERS: [HeaderName; 7] =
+    [CONTENT_LENGTH, CONNECTION, HOST, TRANSFER_ENCODING, RANGE, IF_RANGE, ACCEPT_ENCODING];
 
 /// Where a file is asked for, and how.
 #[derive(Clone)]
@@ -70,8 +75,8 @@ impl Exchange {
 
     fn of(uri: &Uri, shown: String, settings: &FetchSettings) -> Result<Exchange, Cause> {
         let first = Target::new(uri)?;
-        let headers = headers(&settings.headers)?;
-        if first.is_https {
+        let headers = user_headers(&settings.headers, &OWN_HEADERS, "source")?;
+        if first.endpoint.is_https {
             // A file that cannot be used is a mistake, not a failing connection.
             settings.tls.load()?;
         }
@@ -90,7 +95,7 @@ impl Exchange {
     pub async fn get(&self, part: Option<&Part>) -> Result<Response<Incoming>, Failure> {
         let mut target = self.first.clone();
         let mut first_reach = None;
-        for hop in 0..=REDIRECTS_MAX {
+        for _ in 0..=REDIRECTS_MAX {
             let (mut connection, reach) = self.in_time(self.connect(&target)).await?;
             let first_reach = *first_reach.get_or_insert(reach);
             if reach > first_reach {
@@ -100,13 +105,15 @@ impl Exchange {
                     self.shown, target.shown
                 ))));
             }
-            let request = self.request(&target, part, hop)?;
+            let request = self.request(&target, part)?;
             let response = self.in_time(async {
                 connection.ready().await.map_err(|error| broken(&error))?;
                 connection.send_request(request).await.map_err(|error| broken(&error))
             });
             let response = response.await?;
-            match location(&response).filter(|_| is_redirect(response.status()) && !self.is_store) {
+            match header_text(&response, &LOCATION)
+                .filter(|_| is_redirect(response.status()) && !self.is_store)
+            {
                 Some(next) => target = target.redirected(&next)?,
                 None => return Ok(response),
             }
@@ -117,6 +124,20 @@ impl Exchange {
         ))))
     }
 
+    /// The next piece of an answer's body; `None`: it is at its end.
+    pub async fn next_piece(&self, body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
+        loop {
+            let Ok(frame) = tokio::time::timeout(self.timeout(), body.frame()).await else {
+                return Err(lost(format!("the server sent nothing for {:?} (timeout)", self.timeout())));
+            };
+            let Some(frame) = frame else { return Ok(None) };
+            // What stands behind the body does not belong to the file.
+            if let Ok(data) = frame.map_err(|error| broken(&error))?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+    }
+
     async fn in_time<T>(&self, run: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         match tokio::time::timeout(self.settings.timeout, run).await {
             Ok(done) => done,
@@ -124,14 +145,9 @@ impl Exchange {
         }
     }
 
-    fn request(
-        &self,
-        target: &Target,
-        part: Option<&Part>,
-        hop: usize,
-    ) -> Result<Request<Empty<Bytes>>, Cause> {
+    fn request(&self, target: &Target, part: Option<&Part>) -> Result<Request<Empty<Bytes>>, Cause> {
         let mut request = Request::new(Empty::new());
-        *request.uri_mut() = target.path.clone();
+        *request.uri_mut() = target.endpoint.path.clone();
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(USER_AGENT, HeaderValue::from_static("tidemill"));
@@ -145,31 +161,32 @@ impl Exchange {
             }
         }
         // Another server must not learn what is meant for this one.
-        if hop == 0 || target.is_same_server(&self.first) {
+        if target.is_same_server(&self.first) {
             for (name, value) in &self.headers {
                 headers.insert(name, value.clone());
             }
         }
-        headers.insert(HOST, target.authority.clone());
+        headers.insert(HOST, target.endpoint.authority.clone());
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
-        match &self.signer {
-            Some(signer) if hop == 0 => signer.sign(&mut request)?,
-            _ => {}
+        // A store's redirects are not followed.
+        if let Some(signer) = &self.signer {
+            signer.sign(&mut request)?;
         }
         Ok(request)
     }
 
     async fn connect(&self, target: &Target) -> Result<(SendRequest<Empty<Bytes>>, Reach), Failure> {
-        let stream = TcpStream::connect((target.bare_host(), target.port))
-            .await
-            .map_err(|error| lost(format!("cannot connect to {}:{}: {error}", target.host, target.port)))?;
+        let endpoint = &target.endpoint;
+        let stream = TcpStream::connect((endpoint.bare_host(), endpoint.port)).await.map_err(|error| {
+            lost(format!("cannot connect to {}:{}: {error}", endpoint.host, endpoint.port))
+        })?;
         let reach = Reach::of(stream.peer_addr().map_err(|error| lost(error.to_string()))?.ip());
-        if !target.is_https {
+        if !endpoint.is_https {
             self.check_unencrypted(target, reach)?;
             return Ok((started(TokioIo::new(stream)).await?, reach));
         }
         let config = self.settings.tls.load()?;
-        let name = server_name(&target.host)?;
+        let name = server_name(&endpoint.host)?;
         let stream = TlsConnector::from(config).connect(name, stream).await.map_err(|error| {
             match failure(&error) {
                 // A certificate stays as it is until someone changes something.
@@ -207,22 +224,4 @@ where
         let _ = connection.await;
     });
     Ok(sender)
-}
-
-/// The user's headers. Errors show names, never values.
-fn headers(given: &[(String, String)]) -> Result<HeaderMap, Cause> {
-    let own = [CONTENT_LENGTH, CONNECTION, HOST, TRANSFER_ENCODING, RANGE, IF_RANGE, ACCEPT_ENCODING];
-    let mut headers = HeaderMap::new();
-    for (name, value) in given {
-        let wrong = |why: &str| Cause::user(format!("the header '{name}' cannot be used: {why}"));
-        let header: HeaderName = name.parse().map_err(|_| wrong("it is not the name of a header"))?;
-        if own.contains(&header) {
-            return Err(wrong("it is set by the source; remove it"));
-        }
-        let mut value = HeaderValue::from_str(value)
-            .map_err(|_| wrong("its value has characters that no header can have; write ASCII"))?;
-        value.set_sensitive(true);
-        headers.append(header, value);
-    }
-    Ok(headers)
 }

@@ -3,11 +3,10 @@
 use std::io;
 use std::time::Duration;
 
-use hyper::header::{HeaderName, LOCATION, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use tidemill_core::Cause;
 
-use crate::tls::failure;
+use crate::http_client::{reason_of, retry_after};
 
 /// How a request ended if it gave no file.
 #[derive(Debug)]
@@ -32,19 +31,12 @@ pub(super) fn lost(reason: impl Into<String>) -> Failure {
 /// A connection or an answer broke off.
 pub(super) fn broken(error: &hyper::Error) -> Failure {
     let source = std::error::Error::source(error);
-    let of_tls = source.and_then(|source| source.downcast_ref()).and_then(failure);
-    if let Some(reason) = of_tls {
-        return lost(reason);
-    }
-    let has_ended = source.and_then(|source| source.downcast_ref::<io::Error>());
-    if error.is_incomplete_message()
-        || has_ended.is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
+    let of_io = source.and_then(|source| source.downcast_ref::<io::Error>());
+    match error.is_incomplete_message()
+        || of_io.is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
     {
-        return lost("the connection ended in the middle of the answer");
-    }
-    match source {
-        Some(source) => lost(format!("{error}: {source}")),
-        None => lost(error.to_string()),
+        true => lost("the connection ended in the middle of the answer"),
+        false => lost(reason_of(error)),
     }
 }
 
@@ -64,18 +56,4 @@ pub(super) fn refused<B>(shown: &str, response: &Response<B>) -> Failure {
 /// Whether an answer names another place.
 pub(super) fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
-}
-
-pub(super) fn location<B>(response: &Response<B>) -> Option<String> {
-    text(response, &LOCATION)
-}
-
-/// A header's value, if it is a text.
-pub(super) fn text<B>(response: &Response<B>, name: &HeaderName) -> Option<String> {
-    Some(response.headers().get(name)?.to_str().ok()?.trim().to_owned())
-}
-
-/// The pause that the server asks for, in seconds; dates are not understood.
-fn retry_after<B>(response: &Response<B>) -> Option<Duration> {
-    Some(Duration::from_secs(text(response, &RETRY_AFTER)?.parse().ok()?))
 }

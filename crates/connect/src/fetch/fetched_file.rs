@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The content of a file that was fetched, or of a part of it.
@@ -33,11 +32,6 @@ impl FetchedFile {
         shared.seek(SeekFrom::Start(0))?;
         Ok(shared)
     }
-}
-
-/// The folder of temporary files, for messages.
-pub(super) fn temporary_folder() -> PathBuf {
-    std::env::temp_dir()
 }
 
 #[cfg(test)]

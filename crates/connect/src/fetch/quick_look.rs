@@ -6,14 +6,13 @@ use std::io::{Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::{Response, StatusCode};
 use tidemill_core::Cause;
 
 use super::answer::{Content, checked, too_long};
 use super::exchange::{Exchange, Part};
-use super::failure::{Failure, broken, lost};
+use super::failure::Failure;
 use super::fetched_file::FetchedFile;
 use super::location::Location;
 use super::run::run_within;
@@ -133,12 +132,7 @@ async fn save(
 ) -> Result<u64, Failure> {
     let (mut body, mut written) = (response.into_body(), 0);
     while written < longest {
-        let Ok(frame) = tokio::time::timeout(exchange.timeout(), body.frame()).await else {
-            return Err(lost(format!("the server sent nothing for {:?} (timeout)", exchange.timeout())));
-        };
-        let Some(frame) = frame else { break };
-        let frame = frame.map_err(|error| broken(&error))?;
-        let data = frame.data_ref().map_or(&[][..], |data| data.as_ref());
+        let Some(data) = exchange.next_piece(&mut body).await? else { break };
         let data = &data[..(longest - written).min(data.len() as u64) as usize];
         file.write_all(data).map_err(failed)?;
         written += data.len() as u64;

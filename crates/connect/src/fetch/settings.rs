@@ -35,8 +35,7 @@ pub struct FetchSettings {
 }
 
 impl Default for FetchSettings {
-    /// No headers, the system's authorities, 30 s of silence, an hour and 10 GB for each file; the store and the keys of the
-    /// environment.
+    /// No headers, the system's authorities, 30 s of silence, an hour and 10 GB for each file; Amazon's store without keys.
     fn default() -> FetchSettings {
         FetchSettings {
             headers: Vec::new(),

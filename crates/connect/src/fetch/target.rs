@@ -3,57 +3,29 @@
 use std::net::IpAddr;
 
 use hyper::Uri;
-use hyper::header::HeaderValue;
 use tidemill_core::Cause;
 
 use super::location::{scheme, shown};
+use crate::http_client::Endpoint;
 
 /// The target of a request.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
-    pub is_https: bool,
-    pub host: String,
-    pub port: u16,
-    /// The value of the header `Host`.
-    pub authority: HeaderValue,
-    /// Path and query.
-    pub path: Uri,
+    pub endpoint: Endpoint,
     /// Without the query, for messages.
     pub shown: String,
 }
 
 impl Target {
     pub fn new(uri: &Uri) -> Result<Target, Cause> {
-        let wrong = |why: &str| Cause::user(format!("the URL cannot be used: {why}"));
-        let is_https = match uri.scheme_str() {
-            Some("http") => false,
-            Some("https") => true,
-            _ => return Err(wrong("it begins neither with http:// nor with https://")),
-        };
-        let authority = uri.authority().ok_or_else(|| wrong("the host is missing"))?;
-        if authority.as_str().contains('@') {
-            return Err(wrong("it has a user or password"));
-        }
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        Ok(Target {
-            is_https,
-            host: authority.host().to_owned(),
-            port: authority.port_u16().unwrap_or(if is_https { 443 } else { 80 }),
-            authority: HeaderValue::from_str(authority.as_str()).map_err(|_| wrong("its host is invalid"))?,
-            path: path.parse().map_err(|_| wrong("its path is invalid"))?,
-            shown: shown(uri),
-        })
-    }
-
-    /// The host without the brackets of an address.
-    pub fn bare_host(&self) -> &str {
-        self.host.trim_start_matches('[').trim_end_matches(']')
+        Ok(Target { endpoint: Endpoint::of(uri)?, shown: shown(uri) })
     }
 
     /// Whether what is meant for one may be told to the other.
     pub fn is_same_server(&self, other: &Target) -> bool {
-        (self.is_https, self.host.to_ascii_lowercase(), self.port)
-            == (other.is_https, other.host.to_ascii_lowercase(), other.port)
+        let server =
+            |endpoint: &Endpoint| (endpoint.is_https, endpoint.host.to_ascii_lowercase(), endpoint.port);
+        server(&self.endpoint) == server(&other.endpoint)
     }
 
     /// Where an answer of this server redirects to.
@@ -65,8 +37,8 @@ impl Target {
             ))
         };
         let location = location.split('#').next().unwrap_or_default();
-        let own = if self.is_https { "https" } else { "http" };
-        let authority = self.authority.to_str().unwrap_or_default();
+        let own = if self.endpoint.is_https { "https" } else { "http" };
+        let authority = self.endpoint.authority.to_str().unwrap_or_default();
         let absolute = if let Some(scheme) = scheme(location) {
             if !["http", "https"].contains(&scheme.to_ascii_lowercase().as_str()) {
                 return Err(refuse(format!("to {scheme}://, from which nothing is fetched")));
@@ -75,11 +47,11 @@ impl Target {
         } else if let Some(rest) = location.strip_prefix("//") {
             format!("{own}://{rest}")
         } else {
-            format!("{own}://{authority}{}", joined(self.path.path(), location))
+            format!("{own}://{authority}{}", joined(self.endpoint.path.path(), location))
         };
         let uri: Uri = absolute.parse().map_err(|_| refuse("to something that is not a URL".to_owned()))?;
         let next = Target::new(&uri).map_err(|_| refuse("to a URL with a user or password".to_owned()))?;
-        if self.is_https && !next.is_https {
+        if self.endpoint.is_https && !next.endpoint.is_https {
             return Err(refuse(format!("from https:// to {}, which is not encrypted", next.shown)));
         }
         Ok(next)
@@ -162,7 +134,7 @@ mod tests {
         ] {
             assert_eq!(from.redirected(location).unwrap().shown, expected);
         }
-        assert_eq!(from.redirected("?v=2").unwrap().path, "/a/b/c.csv?v=2");
+        assert_eq!(from.redirected("?v=2").unwrap().endpoint.path, "/a/b/c.csv?v=2");
         for (location, why) in [
             ("http://host:8443/c.csv?secret", "which is not encrypted"),
             ("file:///etc/passwd", "to file://, from which nothing"),

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use arrow_array::temporal_conversions::timestamp_s_to_datetime;
 use hyper::Request;
 use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue};
 use ring::{digest, hmac};
@@ -29,7 +30,7 @@ impl Signer {
 
     fn sign_at<B>(&self, request: &mut Request<B>, now: SystemTime) -> Result<(), Cause> {
         let wrong = |_| Cause::user("the keys of the store have characters that no header can have");
-        let time = timestamp(now);
+        let time = timestamp(now)?;
         let empty = hexadecimal(digest::digest(&digest::SHA256, b"").as_ref());
         let headers = request.headers_mut();
         headers.insert(DATE, HeaderValue::from_str(&time).map_err(wrong)?);
@@ -85,33 +86,11 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// `20130524T000000Z`.
-fn timestamp(time: SystemTime) -> String {
+fn timestamp(time: SystemTime) -> Result<String, Cause> {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
-}
-
-/// Year, month and day of a day after 1970-01-01.
-fn date(mut days: u64) -> (u64, u64, u64) {
-    let is_leap =
-        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let mut year = 1970;
-    while days >= 365 + u64::from(is_leap(year)) {
-        days -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 1;
-    for length in lengths {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    (year, month, days + 1)
+    let time = i64::try_from(seconds).ok().and_then(timestamp_s_to_datetime);
+    let time = time.ok_or_else(|| Cause::user("the clock of this machine is wrong: set it"))?;
+    Ok(time.format("%Y%m%dT%H%M%SZ").to_string())
 }
 
 #[cfg(test)]
@@ -155,7 +134,7 @@ mod tests {
             (1_795_454_851, "20261123T172731Z"),
             (4_107_542_400, "21000301T000000Z"),
         ] {
-            assert_eq!(timestamp(at(seconds)), expected);
+            assert_eq!(timestamp(at(seconds)).unwrap(), expected);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue, LOCATION, RETRY_AFTER, USER_AGENT};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue, LOCATION, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tidemill_core::Cause;
@@ -15,6 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::target::{IDEMPOTENCY_KEY, Target};
+use crate::http_client::{header_text, reason_of, retry_after};
 use crate::tls::{TlsClientSettings, failure, server_name};
 
 /// How much of an answer is read; a receiver that says more loses its connection.
@@ -68,7 +69,7 @@ impl Client {
         }
         let response = sent.map_err(|error| lost(&error))?;
         let status = response.status();
-        let (location, wait) = (header(&response, &LOCATION), retry_after(&response));
+        let (location, wait) = (header_text(&response, &LOCATION), retry_after(&response));
         let (answer, is_whole) = answer(response).await;
         if is_whole {
             self.connection = Some(connection);
@@ -86,7 +87,7 @@ impl Client {
         connection.ready().await?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.target.path.clone();
+        *request.uri_mut() = self.target.endpoint.path.clone();
         let headers = request.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
@@ -94,7 +95,7 @@ impl Client {
         for (name, value) in &self.target.headers {
             headers.insert(name, value.clone());
         }
-        headers.insert(HOST, self.target.authority.clone());
+        headers.insert(HOST, self.target.endpoint.authority.clone());
         if let Ok(key) = HeaderValue::from_str(key) {
             headers.insert(IDEMPOTENCY_KEY, key);
         }
@@ -102,18 +103,17 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Failure> {
-        let Target { host, port, is_https, .. } = &self.target;
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let stream = TcpStream::connect((bare, *port))
+        let endpoint = &self.target.endpoint;
+        let stream = TcpStream::connect((endpoint.bare_host(), endpoint.port))
             .await
             .map_err(|error| Failure::Lost { reason: format!("cannot connect: {error}"), wait: None })?;
         // Otherwise a short request waits for the acknowledgement of the one before.
         let _ = stream.set_nodelay(true);
-        if !is_https {
+        if !endpoint.is_https {
             return shaken(handshake(TokioIo::new(stream)).await);
         }
         let config = self.tls.load().map_err(Failure::Final)?;
-        let name = server_name(host).map_err(Failure::Final)?;
+        let name = server_name(&endpoint.host).map_err(Failure::Final)?;
         let connected = TlsConnector::from(config).connect(name, stream).await;
         shaken(handshake(TokioIo::new(connected.map_err(|error| self.untrusted(&error))?)).await)
     }
@@ -168,14 +168,7 @@ where
 }
 
 fn lost(error: &hyper::Error) -> Failure {
-    let source = std::error::Error::source(error);
-    let of_tls = source.and_then(|source| source.downcast_ref()).and_then(failure);
-    let reason = match (of_tls, source) {
-        (Some(reason), _) => reason,
-        (None, Some(source)) => format!("{error}: {source}"),
-        (None, None) => error.to_string(),
-    };
-    Failure::Lost { reason, wait: None }
+    Failure::Lost { reason: reason_of(error), wait: None }
 }
 
 /// The beginning of an answer, for messages, and whether all of it was read.
@@ -202,15 +195,6 @@ fn shown(text: &[u8]) -> String {
         true => String::new(),
         false => format!(" ({})", words.join(" ").chars().map(printable).collect::<String>()),
     }
-}
-
-fn header(response: &Response<Incoming>, name: &hyper::header::HeaderName) -> Option<String> {
-    Some(response.headers().get(name)?.to_str().ok()?.to_owned())
-}
-
-/// The pause that the receiver asks for, in seconds; dates are not understood.
-fn retry_after(response: &Response<Incoming>) -> Option<Duration> {
-    Some(Duration::from_secs(header(response, &RETRY_AFTER)?.trim().parse().ok()?))
 }
 
 fn without_path(url: &str) -> &str {

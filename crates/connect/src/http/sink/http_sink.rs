@@ -72,7 +72,7 @@ impl HttpSink {
     pub fn new(schema: &SchemaRef, settings: HttpSinkSettings) -> Result<HttpSink, Cause> {
         must_differ(schema, "JSON")?;
         let target = Target::new(&settings)?;
-        if target.is_https {
+        if target.endpoint.is_https {
             // A file that cannot be used is a mistake, not a failing connection.
             settings.tls.load()?;
         }

@@ -3,26 +3,22 @@
 use std::net::ToSocketAddrs;
 
 use hyper::Uri;
-use hyper::header::{
-    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
-};
+use hyper::header::{CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, TRANSFER_ENCODING};
 use tidemill_core::Cause;
 
 use super::settings::HttpSinkSettings;
+use crate::http_client::{Endpoint, unusable, user_headers};
 
 /// The header that tells a request that is sent again from a new one.
 pub(super) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
+/// What the sink says itself.
+const OWN_HEADERS: [HeaderName; 5] = [CONTENT_LENGTH, CONNECTION, HOST, TRANSFER_ENCODING, IDEMPOTENCY_KEY];
+
 /// A receiver of requests.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
-    pub is_https: bool,
-    pub host: String,
-    pub port: u16,
-    /// The value of the header `Host`.
-    pub authority: HeaderValue,
-    /// Path and query.
-    pub path: Uri,
+    pub endpoint: Endpoint,
     pub headers: HeaderMap,
     /// `https://host:port`, for messages.
     pub place: String,
@@ -31,36 +27,15 @@ pub(super) struct Target {
 impl Target {
     pub fn new(settings: &HttpSinkSettings) -> Result<Target, Cause> {
         // The error does not show the URL: it may hold a secret.
-        let wrong = |why: &str| {
-            Cause::user(format!(
-                "the URL cannot be used: {why}; write http://host:port/path or https://host/path"
-            ))
-        };
-        let uri: Uri = settings.url.parse().map_err(|_| wrong("it is not a URL"))?;
-        let is_https = match uri.scheme_str() {
-            Some("http") => false,
-            Some("https") => true,
-            _ => return Err(wrong("it begins neither with http:// nor with https://")),
-        };
-        let authority = uri.authority().ok_or_else(|| wrong("the host is missing"))?;
-        if authority.as_str().contains('@') {
-            return Err(Cause::user(
-                "the URL cannot be used: it has a user or password; give them in headers = 'Authorization: ...'",
-            ));
-        }
-        let host = authority.host().to_owned();
-        let port = authority.port_u16().unwrap_or(if is_https { 443 } else { 80 });
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
+        let uri: Uri = settings.url.parse().map_err(|_| unusable("it is not a URL"))?;
+        let endpoint = Endpoint::of(&uri)?;
+        let Endpoint { is_https, host, port, .. } = &endpoint;
         let target = Target {
-            is_https,
-            place: format!("{}://{host}:{port}", if is_https { "https" } else { "http" }),
-            authority: HeaderValue::from_str(authority.as_str()).map_err(|_| wrong("its host is invalid"))?,
-            path: path.parse().map_err(|_| wrong("its path is invalid"))?,
-            headers: headers(&settings.headers)?,
-            host,
-            port,
+            place: format!("{}://{host}:{port}", if *is_https { "https" } else { "http" }),
+            headers: user_headers(&settings.headers, &OWN_HEADERS, "sink")?,
+            endpoint,
         };
-        match is_https || settings.allow_remote || !target.is_remote() {
+        match target.endpoint.is_https || settings.allow_remote || !target.is_remote() {
             true => Ok(target),
             false => Err(Cause::user(format!(
                 "'{}' is on another machine, and http:// is not encrypted; use https://, or set allow_remote = true",
@@ -71,27 +46,10 @@ impl Target {
 
     /// Whether a name leads to another machine. One that leads nowhere yet may.
     fn is_remote(&self) -> bool {
-        let bare = self.host.trim_start_matches('[').trim_end_matches(']');
-        let Ok(mut found) = (bare, self.port).to_socket_addrs() else { return true };
+        let leads_to = (self.endpoint.bare_host(), self.endpoint.port).to_socket_addrs();
+        let Ok(mut found) = leads_to else { return true };
         found.any(|address| !address.ip().is_loopback())
     }
-}
-
-/// The user's headers. Errors show names, never values.
-fn headers(given: &[(String, String)]) -> Result<HeaderMap, Cause> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in given {
-        let wrong = |why: &str| Cause::user(format!("the header '{name}' cannot be used: {why}"));
-        let header: HeaderName = name.parse().map_err(|_| wrong("it is not the name of a header"))?;
-        if [CONTENT_LENGTH, CONNECTION, HOST, TRANSFER_ENCODING, IDEMPOTENCY_KEY].contains(&header) {
-            return Err(wrong("it is set by the sink; remove it"));
-        }
-        let mut value = HeaderValue::from_str(value)
-            .map_err(|_| wrong("its value has characters that no header can have; write ASCII"))?;
-        value.set_sensitive(true);
-        headers.append(header, value);
-    }
-    Ok(headers)
 }
 
 #[cfg(test)]
@@ -106,9 +64,9 @@ mod tests {
     fn messages_know_the_host_and_not_the_path() {
         let slack = target("https://hooks.example.org/services/T0/B0/secret?x=1").unwrap();
         assert_eq!(slack.place, "https://hooks.example.org:443");
-        assert_eq!(slack.path.to_string(), "/services/T0/B0/secret?x=1");
-        assert_eq!(slack.authority, "hooks.example.org");
-        let here = target("http://[::1]:8080").unwrap();
+        assert_eq!(slack.endpoint.path.to_string(), "/services/T0/B0/secret?x=1");
+        assert_eq!(slack.endpoint.authority, "hooks.example.org");
+        let here = target("http://[::1]:8080").unwrap().endpoint;
         assert_eq!((here.host.as_str(), here.port, here.path.to_string().as_str()), ("[::1]", 8080, "/"));
     }
 
