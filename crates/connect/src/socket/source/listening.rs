@@ -111,7 +111,8 @@ impl Listening {
         listener: Listener,
         place: String,
         settings: SocketSettings,
-        (tls, tokens): (Option<TlsServer>, Tokens),
+        tls: Option<TlsServer>,
+        tokens: Tokens,
     ) -> Listening {
         let room = QueueRoom::new(settings.queue_bytes);
         Listening {

@@ -75,7 +75,7 @@ impl TcpLines {
                 })?;
             let tls = settings.tls_server.clone().map(TlsServer::open).transpose()?;
             let tokens = Tokens::open(settings.token.clone(), settings.token_file.clone())?;
-            let listening = Listening::new(Listener::Tcp(listener), place, settings, (tls, tokens));
+            let listening = Listening::new(Listener::Tcp(listener), place, settings, tls, tokens);
             Ok(Peers::Listening(Box::new(listening)))
         })
         .map(|source| TcpLines { source })

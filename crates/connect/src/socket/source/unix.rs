@@ -64,7 +64,8 @@ impl UnixLines {
                 Listener::Unix(listener),
                 place(path),
                 settings,
-                (None, Tokens::NotNeeded),
+                None,
+                Tokens::NotNeeded,
             ))))
         })?;
         Ok(UnixLines { source, _file: file })

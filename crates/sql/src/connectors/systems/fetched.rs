@@ -120,8 +120,7 @@ pub(super) fn fetch_settings(
 fn s3_settings(options: &OptionValues<'_>) -> Result<S3Settings, OptionError> {
     let text = |name: &str| options.text(name).map(str::to_owned);
     let keys = [text("s3_access_key"), text("s3_secret_key"), text("s3_session_token")];
-    let environment = S3Settings::from_environment();
-    let mut settings = environment.clone();
+    let mut settings = S3Settings::from_environment();
     match keys {
         [None, None, None] => {}
         [Some(_), None, _] => {
@@ -136,8 +135,8 @@ fn s3_settings(options: &OptionValues<'_>) -> Result<S3Settings, OptionError> {
             settings = S3Settings { access_key, secret_key, session_token, ..settings };
         }
     }
-    settings.endpoint = text("s3_endpoint").or(environment.endpoint);
-    settings.region = text("s3_region").or(environment.region);
+    settings.endpoint = text("s3_endpoint").or(settings.endpoint);
+    settings.region = text("s3_region").or(settings.region);
     Ok(settings)
 }
 

@@ -83,9 +83,9 @@ fn define(path: &str) -> Result<SourceDefinition, Cause> {
     settings.fetch.s3 = S3Settings::from_environment();
     let schema = FileSource::infer(&mut settings)?;
     settings.schema = Some(Arc::clone(&schema));
-    let settings_path = settings.shown_path();
+    let name = settings.shown_path();
     let open = Arc::new(move |columns: Option<&[usize]>| open(settings.clone(), columns));
-    let definition = SourceDefinition::new(&settings_path, schema, open);
+    let definition = SourceDefinition::new(&name, schema, open);
     Ok(SourceDefinition { is_finite: true, is_repeatable: true, ..definition })
 }
 

@@ -1,6 +1,5 @@
 //! `connector = 'http'`: rows are posted, in line protocol or as JSON.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use tidemill_connect::http::{HttpSettings, HttpSource};
 use tidemill_engine::Source;
 
 use super::client_limits::{BYTES_PER_SECOND, CONNECTIONS_PER_CLIENT, ROWS_PER_SECOND, quotas};
-use super::socket::{ALLOW_REMOTE, INSECURE, check_door, without_scheme};
+use super::socket::{ALLOW_REMOTE, INSECURE, TOKEN_FILE, check_door, token_or_file, without_scheme};
 use super::tls::{TLS, TLS_CA, TLS_CERT, TLS_KEY, tls_server};
 use crate::connectors::formats::Formats;
 use crate::connectors::source_connector::{DefinedSource, Liveness, SourceConnector, SourceRequest};
@@ -25,13 +24,7 @@ const OPTIONS: &[OptionDefinition] = &[
         OptionDefault::Nothing("none"),
         "clients must send it as `Authorization: Token ...`",
     ),
-    OptionDefinition::new(
-        "token_file",
-        OptionKind::Text,
-        OptionDefault::Nothing("none"),
-        "in place of `token`: a file with a name and a token on each line, which other users must not be able to \
-         read; it is read again when it changes",
-    ),
+    TOKEN_FILE,
     OptionDefinition::new(
         "connections_max",
         OptionKind::Integer { least: 1, most: 65_536 },
@@ -110,11 +103,7 @@ impl SourceConnector for HttpRows {
         settings.acknowledge = request.is_durable;
         settings.allow_remote = options.boolean("allow_remote");
         settings.tls = tls_server(options)?;
-        settings.token = options.text("token").map(str::to_owned);
-        settings.token_file = options.text("token_file").map(PathBuf::from);
-        if settings.token.is_some() && settings.token_file.is_some() {
-            return Err(OptionError::new("token_file", "choose either token or token_file"));
-        }
+        (settings.token, settings.token_file) = token_or_file(options)?;
         check_door(options, (true, settings.token.is_some() || settings.token_file.is_some()))?;
         let size = |name: &str, usual: usize| options.bytes(name).map_or(usual, |bytes| bytes as usize);
         options.set_integer("connections_max", &mut settings.connections_max);

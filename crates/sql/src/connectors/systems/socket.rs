@@ -33,13 +33,23 @@ pub(super) const TOKEN_FILE: OptionDefinition = OptionDefinition::new(
      read; it is read again when it changes",
 );
 
-/// The token that senders must know, or the file of theirs.
-pub(super) fn tokens(options: &OptionValues<'_>) -> Result<(Option<String>, Option<PathBuf>), OptionError> {
+/// The token that clients must know, or the file of theirs.
+pub(super) fn token_or_file(
+    options: &OptionValues<'_>,
+) -> Result<(Option<String>, Option<PathBuf>), OptionError> {
     let token = options.text("token").map(str::to_owned);
     let file = options.text("token_file").map(PathBuf::from);
-    if token.is_some() && file.is_some() {
-        return Err(OptionError::new("token_file", "choose either token or token_file"));
+    match token.is_some() && file.is_some() {
+        true => Err(OptionError::new("token_file", "choose either token or token_file")),
+        false => Ok((token, file)),
     }
+}
+
+/// The same where the token is a line that senders begin with.
+pub(super) fn first_lines(
+    options: &OptionValues<'_>,
+) -> Result<(Option<String>, Option<PathBuf>), OptionError> {
+    let (token, file) = token_or_file(options)?;
     if token.as_ref().is_some_and(|token| token.is_empty() || token.contains(['\r', '\n'])) {
         return Err(OptionError::new("token", "a token is a line that is not empty"));
     }

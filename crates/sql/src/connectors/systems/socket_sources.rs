@@ -8,7 +8,7 @@ use tidemill_connect::socket::{SocketSettings, TcpLines, UdpLines, UdpSettings, 
 use tidemill_engine::Source;
 
 use super::client_limits::{BYTES_PER_SECOND, CONNECTIONS_PER_CLIENT, ROWS_PER_SECOND, quotas};
-use super::socket::{ALLOW_REMOTE, INSECURE, TOKEN, TOKEN_FILE, check_door, tokens, without_scheme};
+use super::socket::{ALLOW_REMOTE, INSECURE, TOKEN, TOKEN_FILE, check_door, first_lines, without_scheme};
 use super::tls::{TLS, TLS_CA, TLS_CERT, TLS_KEY, tls_client, tls_server};
 use crate::connectors::formats::Formats;
 use crate::connectors::source_connector::{DefinedSource, SourceConnector, SourceRequest};
@@ -128,7 +128,7 @@ impl SourceConnector for TcpRows {
         request.options.set_integer("connections_per_client", &mut settings.connections_per_client);
         settings.quotas = quotas(request.options);
         let allow_remote = request.options.boolean("allow_remote");
-        (settings.token, settings.token_file) = tokens(request.options)?;
+        (settings.token, settings.token_file) = first_lines(request.options)?;
         check_door(request.options, (true, settings.token.is_some() || settings.token_file.is_some()))?;
         match &ends {
             Endpoint::Listen(_) => settings.tls_server = tls_server(request.options)?,
@@ -206,7 +206,7 @@ impl SourceConnector for UdpRows {
         format.check(&[format.text()?], &columns)?;
         let address = without_scheme(request.options.required_text("listen"), "udp");
         let allow_remote = request.options.boolean("allow_remote");
-        (settings.token, settings.token_file) = tokens(request.options)?;
+        (settings.token, settings.token_file) = first_lines(request.options)?;
         check_door(request.options, (true, settings.token.is_some() || settings.token_file.is_some()))?;
         let open: Arc<OpenSource> = Arc::new(move |columns| {
             let mut source = UdpLines::listen(&address, allow_remote, settings.clone())?;
