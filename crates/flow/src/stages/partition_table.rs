@@ -158,9 +158,7 @@ impl PartitionTable {
                 output.begin_partition(self.partitions[instance]);
             }
             if call.rows() > 0 {
-                let own = || (call.start as usize, call.end as usize);
-                let merged =
-                    (call.shared_rows > 0).then(|| batch_of(call).merged(own().0, own().1)).flatten();
+                let merged = batch_of(call).merged(call.start as usize, call.end as usize);
                 let rows = merged.as_ref().map_or_else(|| own_rows(call), Rows::merged);
                 self.instances[instance].rows(call.input as usize, rows, output)?;
                 self.meter.given(instance, call.input, call.batch, call.rows());
