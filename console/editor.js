@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { ask } from "./ask.js";
 import { written as asName } from "./completion.js";
-import { Map_ } from "./map.js";
+import { PlaceMap } from "./map.js";
 import { counted } from "./places.js";
 import { Plot } from "./plot.js";
 import { NUMBERS, Rows, TIMES } from "./rows.js";
@@ -70,7 +70,7 @@ const Places = ({ columns, rows }) => {
       <label>across <select value=${x.name} onChange=${pick("x")}>${options}</select></label>
       <label>up <select value=${y.name} onChange=${pick("y")}>${options}</select></label>
     </div>
-    <${Map_} ...${counted(points, area)} label="the answer" names=${[x.name, y.name]} area=${area} setArea=${setArea} />`;
+    <${PlaceMap} ...${counted(points, area)} label="the answer" names=${[x.name, y.name]} area=${area} setArea=${setArea} />`;
 };
 
 const SHAPES = { table: ["Table", Rows], lines: ["Plot", Lines], map: ["Map", Places] };

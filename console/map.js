@@ -1,12 +1,12 @@
 // Rows in space: each cell has the colour of how many rows are in it, and few rows are drawn as points.
 
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { color } from "./colors.js";
 import { count } from "./format.js";
 import { COLUMNS, LINES } from "./places.js";
 
 const LEFT = 62, BOTTOM = 26, TOP = 10, RIGHT = 12, STEPS = 5;
 
-const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const short = (value) => String(Number(value.toPrecision(4)));
 
 // Round numbers between two others, a handful of them.
@@ -28,14 +28,14 @@ const draw = (canvas, { box, cells, points, names, drag }) => {
   const pen = canvas.getContext("2d");
   pen.scale(scale, scale);
   const [w, h] = [width - LEFT - RIGHT, height - TOP - BOTTOM];
-  pen.fillStyle = style("--field");
+  pen.fillStyle = color("--field");
   pen.fillRect(LEFT, TOP, w, h);
   if (!box) return;
   const across = (x) => LEFT + ((x - box[0]) / (box[1] - box[0])) * w;
   const up = (y) => TOP + h - ((y - box[2]) / (box[3] - box[2])) * h;
   pen.font = "12px system-ui, sans-serif";
-  pen.strokeStyle = style("--line");
-  pen.fillStyle = style("--quiet");
+  pen.strokeStyle = color("--line");
+  pen.fillStyle = color("--quiet");
   pen.lineWidth = 1;
   const line = (x1, y1, x2, y2) => { pen.beginPath(); pen.moveTo(x1, y1); pen.lineTo(x2, y2); pen.stroke(); };
   pen.textAlign = "center";
@@ -50,9 +50,9 @@ const draw = (canvas, { box, cells, points, names, drag }) => {
   }
   const most = Math.max(1, ...cells.map(([, , n]) => n));
   const [cellWidth, cellHeight] = [w / COLUMNS, h / LINES];
-  const colors = Array.from({ length: STEPS }, (_, index) => style("--density-" + (index + 1)));
+  const colors = Array.from({ length: STEPS }, (_, index) => color("--density-" + (index + 1)));
   if (points) {
-    pen.fillStyle = style("--stroke");
+    pen.fillStyle = color("--stroke");
     pen.globalAlpha = points.length > 600 ? 0.55 : 0.85;
     const size = points.length > 600 ? 1.6 : 2.6;
     for (const [x, y] of points) { pen.beginPath(); pen.arc(across(x), up(y), size, 0, 7); pen.fill(); }
@@ -64,7 +64,7 @@ const draw = (canvas, { box, cells, points, names, drag }) => {
     }
   }
   if (drag) {
-    pen.strokeStyle = style("--mark");
+    pen.strokeStyle = color("--mark");
     pen.strokeRect(drag[0], drag[1], drag[2] - drag[0], drag[3] - drag[1]);
   }
 };
@@ -77,7 +77,7 @@ const Legend = ({ cells, points }) => {
 };
 
 // `area` is what is looked at: [x from, x to, y from, y to], or null for everything.
-export const Map_ = ({ box, cells, points, rows, unplaced, names, label, area, setArea }) => {
+export const PlaceMap = ({ box, cells, points, rows, unplaced, names, label, area, setArea }) => {
   const canvas = useRef();
   const [drag, setDrag] = useState(null);
   const [under, setUnder] = useState("");

@@ -1,6 +1,7 @@
 // Lines over numbers or times, by uPlot, which is fetched when the first plot is drawn.
 
 import { html, useEffect, useRef } from "./vendor/htm-preact.js";
+import { color } from "./colors.js";
 
 let library;
 
@@ -11,8 +12,6 @@ const load = () =>
     script.onerror = () => failed(new Error("the plot library cannot be loaded"));
     document.head.append(style, script);
   }));
-
-const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export const Plot = ({ label, across, x, lines, isTime }) => {
   const place = useRef();

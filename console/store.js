@@ -4,9 +4,9 @@ import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { quoted, rowsOf } from "./ask.js";
 import { offer } from "./editor.js";
 import { bytes, count, moment } from "./format.js";
-import { Map_ } from "./map.js";
+import { PlaceMap } from "./map.js";
 import { COLUMNS, LINES, POINTS_MAX, roomy } from "./places.js";
-import { Rows } from "./rows.js";
+import { Rows, TIMES } from "./rows.js";
 
 const SHOWN = 200, SECONDS = 20, BARS = 60;
 // Beyond this, differences of coordinates are not numbers any more.
@@ -20,11 +20,9 @@ const get = async (path, signal) => {
 };
 
 const literal = (number) => (number < 0 ? `(${number})` : String(number));
-const seconds = (store) => {
-  const { type } = store.columns.find((column) => column.name === store.time) ?? {};
-  return /^(timestamp|date)/.test(type) ? `extract(epoch FROM ${quoted(store.time)})` : `CAST(${quoted(store.time)} AS DOUBLE)`;
-};
-const isMoment = (store) => /^(timestamp|date)/.test(store.columns.find((column) => column.name === store.time)?.type);
+const isMoment = (store) => TIMES.test(store.columns.find((column) => column.name === store.time)?.type);
+const seconds = (store) =>
+  isMoment(store) ? `extract(epoch FROM ${quoted(store.time)})` : `CAST(${quoted(store.time)} AS DOUBLE)`;
 
 // The statements about a store as of a cycle.
 const statements = (store, cycle, area, span) => {
@@ -216,7 +214,7 @@ export const Store = ({ name }) => {
         ${store.key?.length > 0 && html`<div><dt>key</dt><dd>${store.key.join(", ")}</dd></div>`}
       </dl>
       ${seen.map && html`<h2>By place</h2>
-        <${Map_} ...${seen.map} names=${store.point} label=${`${name} as of cycle ${seen.cycle}`} area=${area} setArea=${setArea} />`}
+        <${PlaceMap} ...${seen.map} names=${store.point} label=${`${name} as of cycle ${seen.cycle}`} area=${area} setArea=${setArea} />`}
       ${seen.time && html`<h2>By time</h2>
         <${Bars} time=${seen.time} isTime=${isMoment(store)} share=${share} setShare=${setShare} />`}
       <h2>Rows</h2>

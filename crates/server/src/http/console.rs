@@ -37,6 +37,7 @@ files! {
     "/query.js" "query.js" SCRIPT;
     "/status.js" "status.js" SCRIPT;
     "/ask.js" "ask.js" SCRIPT;
+    "/colors.js" "colors.js" SCRIPT;
     "/completion.js" "completion.js" SCRIPT;
     "/map.js" "map.js" SCRIPT;
     "/places.js" "places.js" SCRIPT;
