@@ -12,7 +12,7 @@ use crate::scan::Part;
 use crate::selection::{SelectedRows, Selection, Work};
 use crate::version::{Pause, StoredRow, Version};
 
-/// How often it looks farther for a distance to begin with.
+/// How many boxes, each larger than the last, are searched for a first bound on the distance.
 const LOOKS_MAX: usize = 6;
 
 /// A row that is among the nearest so far. The farthest is the greatest; of equal distances the later one.

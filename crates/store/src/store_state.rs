@@ -47,8 +47,6 @@ pub struct StoreStatistics {
     pub index_bytes: usize,
     /// How many versions can be read.
     pub versions: usize,
-    /// The oldest and the newest cycle that can be read.
-    pub cycles: Option<(u64, u64)>,
     /// The rows that were dropped because they were too old, or too many.
     pub rows_dropped: u64,
     /// The chunks that they were in.

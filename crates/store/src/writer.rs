@@ -360,7 +360,6 @@ impl StoreWriter {
             bytes: self.bytes(),
             index_bytes: self.index.as_ref().map_or(0, KeyIndexWriter::bytes),
             versions: self.marks.len(),
-            cycles: self.marks.oldest().map(|mark| mark.cycle).zip(self.newest_cycle),
             rows_dropped: self.rows_dropped,
             chunks_dropped: self.chunks_dropped,
         }

@@ -1,4 +1,4 @@
-//! A search finds the same whether or not it pauses, and ends at any of its pauses if it is told to.
+//! A search finds the same rows with and without pauses. Any pause can end it.
 
 use std::sync::Arc;
 

@@ -232,8 +232,9 @@ impl Conversation<'_> {
         let mut columns: [Vec<String>; 9] = Default::default();
         for view in self.shared.runtime.running_views() {
             let found = view.store().statistics();
-            let (oldest, newest) = found
-                .cycles
+            let (oldest, newest) = view
+                .store()
+                .cycles()
                 .map_or_else(Default::default, |(one, other)| (one.to_string(), other.to_string()));
             let row = [
                 view.name().to_owned(),

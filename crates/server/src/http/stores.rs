@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
-use tidemill_sql::{RelationKind, ViewHandle};
+use tidemill_sql::ViewHandle;
 
 use super::answer::{Answer, json, starting};
 use super::shared::HttpState;
@@ -10,10 +10,8 @@ use super::shared::HttpState;
 /// All views that run.
 pub(super) fn answer(shared: &HttpState) -> Answer {
     let Some(runtime) = shared.runtime.get() else { return starting() };
-    let listed = runtime.catalog().listed();
-    let views = listed.iter().filter(|relation| relation.kind == RelationKind::MaterializedView);
-    let stores = views.filter_map(|view| runtime.running_view(&view.name)).map(|view| store(&view));
-    json(StatusCode::OK, &json!({ "stores": stores.collect::<Vec<_>>() }))
+    let stores: Vec<Value> = runtime.running_views().iter().map(store).collect();
+    json(StatusCode::OK, &json!({ "stores": stores }))
 }
 
 fn store(view: &ViewHandle) -> Value {

@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use self::body::{CancelWhenDropped, RowsBody};
 use self::question::Question;
 use self::worker::{LastWords, Worker};
-use super::answer::{Answer, Refusal};
+use super::answer::{Answer, Refusal, STARTING};
 use super::shared::HttpState;
 use crate::connections::end_at_once;
 use crate::identity::Identity;
@@ -44,8 +44,7 @@ async fn begin(
 ) -> Result<Answer, Refusal> {
     let question = Question::read(request, &shared.options).await?;
     let Some(runtime) = shared.runtime.get() else {
-        let message = "queries are being started; try again later";
-        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, TOO_MANY_CONNECTIONS, message));
+        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, TOO_MANY_CONNECTIONS, STARTING));
     };
     let Ok(permit) = Arc::clone(&shared.questions).try_acquire_owned() else {
         let message = format!("{} queries are already running over HTTP", shared.options.questions_max);
