@@ -1,37 +1,19 @@
 //! Joins that compare many pairs and find few can be ended between them, and find the same.
 
+mod counted_turns;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::Int64Type;
-use tidemill_engine::Cause;
-use tidemill_sql::{Planner, Reply, Turn, Turns, parse};
+use tidemill_sql::{Planner, Reply, parse};
+
+use counted_turns::Counted;
 
 fn execute(planner: &mut Planner, query: &str) -> Result<Reply, String> {
     let statement = parse(query, "test.sql").map_err(|error| error.to_string())?.remove(0);
     planner.execute(&statement).map_err(|error| error.to_string())
-}
-
-/// Counts how often a query can be ended while it is computed, and ends it after some of them.
-struct Counted {
-    pauses: Arc<AtomicUsize>,
-    pauses_max: usize,
-}
-
-impl Turns for Counted {
-    fn begin(&self) -> Result<Box<dyn Turn>, Cause> {
-        Ok(Box::new(Counted { pauses: Arc::clone(&self.pauses), ..*self }))
-    }
-}
-
-impl Turn for Counted {
-    fn go_on(&mut self) -> Result<(), Cause> {
-        match self.pauses.fetch_add(1, Ordering::Relaxed) < self.pauses_max {
-            true => Ok(()),
-            false => Err(Cause::operation("it was cancelled")),
-        }
-    }
 }
 
 #[test]

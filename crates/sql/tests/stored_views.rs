@@ -1,6 +1,7 @@
 //! Materialized views with points, keys and earlier versions: each query answers what it answers over the same rows as a
 //! plain table, of which every row is looked at.
 
+mod counted_turns;
 mod memory_source;
 
 use std::sync::Arc;
@@ -11,8 +12,9 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use tidemill_engine::{Cause, EventTime, Source};
-use tidemill_sql::{Generator, Planner, Reply, SourceDefinition, Turn, Turns, ViewHandle, parse};
+use tidemill_sql::{Generator, Planner, Reply, SourceDefinition, ViewHandle, parse};
 
+use counted_turns::Counted;
 use memory_source::Batches;
 
 const ROWS: usize = 6000;
@@ -322,27 +324,6 @@ fn only_the_chunks_that_are_needed_are_read() {
         text.contains("view recent as of cycle 120: ") && text.contains("5 found, nearest rows only"),
         "{text}"
     );
-}
-
-/// Counts the pauses of a query, and ends it at one of them.
-struct Counted {
-    pauses: Arc<AtomicUsize>,
-    pauses_max: usize,
-}
-
-impl Turns for Counted {
-    fn begin(&self) -> Result<Box<dyn Turn>, Cause> {
-        Ok(Box::new(Counted { pauses: Arc::clone(&self.pauses), ..*self }))
-    }
-}
-
-impl Turn for Counted {
-    fn go_on(&mut self) -> Result<(), Cause> {
-        match self.pauses.fetch_add(1, Ordering::Relaxed) < self.pauses_max {
-            true => Ok(()),
-            false => Err(Cause::operation("it was cancelled")),
-        }
-    }
 }
 
 #[test]

@@ -5,6 +5,11 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+#[path = "../request_head/mod.rs"]
+mod request_head;
+
+use request_head::read_head;
+
 /// A request as it came.
 #[derive(Clone, Debug)]
 pub struct Asked {
@@ -36,7 +41,7 @@ impl<T: Read + Write + Send> Stream for T {}
 
 pub type Answer = dyn Fn(&Asked, &mut dyn Stream) -> io::Result<()> + Send + Sync;
 
-/// A server that answers as it is told.
+/// A server whose answers a test decides.
 pub struct Server {
     pub port: u16,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -93,22 +98,8 @@ fn serve(stream: Box<dyn Stream>, known: &Mutex<Vec<Asked>>, answer: &Answer) {
 }
 
 fn read(reader: &mut impl BufRead) -> Option<Asked> {
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        match line.trim_end() {
-            "" => break,
-            line => lines.push(line.to_owned()),
-        }
-    }
-    let headers = lines[1..].iter().filter_map(|line| line.split_once(": "));
-    Some(Asked {
-        path: lines[0].split(' ').nth(1)?.to_owned(),
-        headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-    })
+    let (line, headers) = read_head(reader)?;
+    Some(Asked { path: line.split(' ').nth(1)?.to_owned(), headers })
 }
 
 /// A whole answer. Its further header lines have their ends.

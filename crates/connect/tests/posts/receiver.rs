@@ -6,6 +6,11 @@ use std::sync::mpsc::{Receiver as Queue, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+#[path = "../request_head/mod.rs"]
+mod request_head;
+
+use request_head::read_head;
+
 /// A request as it came.
 #[derive(Debug)]
 pub struct Posted {
@@ -109,23 +114,8 @@ fn serve(
 }
 
 fn read(reader: &mut impl BufRead) -> Option<Posted> {
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        match line.trim_end() {
-            "" => break,
-            line => lines.push(line.to_owned()),
-        }
-    }
-    let line = lines.remove(0);
-    let header = |line: String| {
-        let (name, value) = line.split_once(": ").unwrap();
-        (name.to_owned(), value.to_owned())
-    };
-    let mut posted = Posted { line, headers: lines.into_iter().map(header).collect(), body: String::new() };
+    let (line, headers) = read_head(reader)?;
+    let mut posted = Posted { line, headers, body: String::new() };
     let mut body = vec![0; posted.header("content-length").parse().unwrap_or(0)];
     reader.read_exact(&mut body).ok()?;
     posted.body = String::from_utf8(body).unwrap();
