@@ -80,8 +80,7 @@ impl Input {
             let profile = profile_of(&self.batches, &self.route, self.partitions, arguments.workers)?;
             self.profile = profile.with_query_ns(self.profile.query_ns);
             let prediction = predict(plan.clone(), &self.profile, arguments.workers as u32);
-            let pushes = pushes(prediction.rate_max, arguments);
-            let measured = self.measure(plan, arguments.workers, pushes)?;
+            let measured = self.measure(plan, arguments.workers, pushes(prediction.rate_max, arguments))?;
             ratios.push(stage_ratios(&prediction, &measured));
             best = Some(match best {
                 None => (prediction, measured),

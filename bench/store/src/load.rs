@@ -48,7 +48,7 @@ impl Load {
         let (stored, asked) = thread::scope(|scope| {
             let ask = |number: usize| {
                 let (end, reader) = (&end, reader.clone());
-                scope.spawn(move || ask_until(end, number, &reader, accounts, (cars, &self.turns)))
+                scope.spawn(move || ask_until(end, number, &reader, accounts, cars, &self.turns))
             };
             let readers: Vec<_> = (0..self.readers).map(ask).collect();
             let stored = self.store(writer, traffic);
@@ -89,7 +89,8 @@ fn ask_until(
     reader: usize,
     store: &StoreReader,
     accounts: &Accounts,
-    (cars, turns): (u64, &ReaderTurns),
+    cars: u64,
+    turns: &ReaderTurns,
 ) -> Result<Vec<Times>, Cause> {
     let mut times = vec![Times::default(); KINDS.len()];
     let run_queue = RunQueue::of_this_thread();
