@@ -199,6 +199,37 @@ fn a_definition_that_fails_does_not_take_the_others_with_it() {
 }
 
 #[test]
+fn functions_and_what_uses_them_mean_the_same_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalogue");
+    let runtime = open(planner(), &path);
+    let mut session = Session::new(&runtime);
+    define(
+        &mut session,
+        "CREATE FUNCTION more(x BIGINT) RETURNS BIGINT AS 'x + 1';
+         CREATE FUNCTION from_to(first BIGINT, last BIGINT) RETURNS TABLE (n BIGINT) AS
+             $$ SELECT more(value) FROM generate_series(first, last) AS s(value) $$;
+         CREATE VIEW before AS SELECT more(10) AS n;
+         CREATE OR REPLACE FUNCTION more(x BIGINT) RETURNS BIGINT AS 'x + 2';
+         CREATE VIEW after AS SELECT more(10) AS n",
+    );
+    let asked = "SELECT n FROM before UNION ALL SELECT n FROM after UNION ALL SELECT n FROM from_to(1, 2)";
+    let numbers_before = numbers(&mut session, asked);
+    drop((session, runtime));
+
+    let runtime = open(planner(), &path);
+    let mut session = Session::new(&runtime);
+    assert_eq!(numbers(&mut session, asked), numbers_before);
+    let error = why_not(&mut session, "DROP FUNCTION more");
+    assert!(error.contains("uses function 'more'"), "{error}");
+    define(&mut session, "DROP VIEW before; DROP VIEW after; DROP FUNCTION from_to; DROP FUNCTION more");
+    drop((session, runtime));
+    let runtime = open(planner(), &path);
+    let error = why_not(&mut Session::new(&runtime), "SELECT more(1)");
+    assert!(error.contains("unknown function `more`"), "{error}");
+}
+
+#[test]
 fn a_query_that_cannot_be_opened_fails_alone_and_is_tried_again() {
     let folder = tempfile::tempdir().unwrap();
     let (path, sub) = (folder.path().join("catalogue"), folder.path().join("sub"));

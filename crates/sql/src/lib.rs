@@ -4,6 +4,7 @@ mod aggregates;
 mod arguments;
 mod catalog;
 mod connectors;
+mod defined_functions;
 mod expressions;
 mod extension;
 mod generator;

@@ -319,6 +319,7 @@ fn tag(kind: &StatementKind) -> String {
         StatementKind::CreatePlaces(_) => "CREATE PLACES",
         StatementKind::CreatePool(_) => "CREATE POOL",
         StatementKind::CreateSink(_) => "CREATE SINK",
+        StatementKind::CreateFunction(_) => "CREATE FUNCTION",
         // With the numbers that clients expect: no row is in it yet.
         StatementKind::InsertInto { .. } => "INSERT 0 0",
         StatementKind::Drop { kind, .. } => return format!("DROP {}", kind.keyword()),

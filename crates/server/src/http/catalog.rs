@@ -33,8 +33,8 @@ fn relation(listed: &ListedRelation, room: &mut usize) -> Value {
         RelationKind::Process => "process",
         RelationKind::Table => "table",
         RelationKind::Source => "source",
-        // They hold no rows that a query could read.
-        RelationKind::Places | RelationKind::Pool | RelationKind::Sink => "other",
+        // They hold no rows that a query could read by name.
+        RelationKind::Places | RelationKind::Pool | RelationKind::Sink | RelationKind::Function => "other",
     };
     let all = columns(&listed.columns, &[]);
     let shown = all.len().min(*room);

@@ -29,7 +29,7 @@ impl FailedDefinition {
     /// Whether it takes this name. Places have names of their own, and so have pools; all other things
     /// share theirs.
     pub(super) fn takes(&self, kind: RelationKind, name: &str) -> bool {
-        let own_names = [RelationKind::Places, RelationKind::Pool];
+        let own_names = [RelationKind::Places, RelationKind::Pool, RelationKind::Function];
         let names = |kind: RelationKind| own_names.into_iter().find(|own| *own == kind);
         let (own, taken) = match &self.defines {
             Some((own, taken)) => (*own, taken.as_str()),
@@ -51,6 +51,7 @@ pub(crate) fn defined(statement: &Statement) -> Option<(RelationKind, &str)> {
         StatementKind::CreateProcess(create) => (RelationKind::Process, create.name.as_str()),
         StatementKind::CreatePlaces(create) => (RelationKind::Places, create.name.as_str()),
         StatementKind::CreatePool(create) => (RelationKind::Pool, create.name.as_str()),
+        StatementKind::CreateFunction(create) => (RelationKind::Function, create.name.as_str()),
         StatementKind::CreateSink(create) => (RelationKind::Sink, create.name.as_str()),
         StatementKind::InsertInto { sink, .. } => (RelationKind::Sink, sink.as_str()),
         StatementKind::Drop { .. }

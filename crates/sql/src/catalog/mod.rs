@@ -1,5 +1,6 @@
 //! The catalogue of a database: its definitions in order, and what they give.
 
+mod defined_uses;
 mod definition;
 mod failed;
 mod instructions;
@@ -15,12 +16,14 @@ use datafusion::logical_expr::LogicalPlan;
 use tidemill_connect::memory::PushTarget;
 use tidemill_engine::{Beginning, PlaceGroup, PoolStatus};
 
+use self::defined_uses::FunctionUses;
 pub use self::definition::Definition;
 pub use self::failed::FailedDefinition;
 pub(crate) use self::failed::{defined, is_insert};
 pub(crate) use self::instructions::{Instructions, Requested};
 pub use self::listing::{ListedKey, ListedRelation};
 use crate::connectors::{self, ConnectorTable, SinkDefinition};
+use crate::defined_functions::DefinedFunctions;
 use crate::extension::Registry;
 use crate::logical::Functions;
 use crate::pool_definition::PoolDefinition;
@@ -67,6 +70,10 @@ pub struct Catalog {
     pub(crate) sinks: BTreeMap<String, SinkEntry>,
     pub(crate) places: BTreeMap<String, PlaceGroup>,
     pub(crate) pools: BTreeMap<String, Arc<PoolDefinition>>,
+    /// The functions that are defined in SQL.
+    pub(crate) defined: DefinedFunctions,
+    /// Which of them each definition uses.
+    uses: FunctionUses,
     failed: Vec<Arc<FailedDefinition>>,
     pub(crate) functions: Arc<Functions>,
     pub(crate) registry: Arc<Registry>,
@@ -85,6 +92,8 @@ impl Catalog {
             sinks: BTreeMap::new(),
             places: BTreeMap::new(),
             pools: BTreeMap::new(),
+            defined: DefinedFunctions::new(),
+            uses: FunctionUses::default(),
             failed: Vec::new(),
             functions: Arc::default(),
             registry: Arc::new(registry),
@@ -127,6 +136,7 @@ impl Catalog {
             // What it would have replaced does not exist either; but a sink stays if its query fails.
             Some((RelationKind::Places, name)) => drop(self.places.remove(name)),
             Some((RelationKind::Pool, name)) => drop(self.pools.remove(name)),
+            Some((RelationKind::Function, name)) => drop(self.defined.remove(name)),
             Some((RelationKind::Sink, _)) if is_insert => {}
             Some((RelationKind::Sink, name)) => drop(self.sinks.remove(name)),
             Some((_, name)) => drop(self.relations.remove(name)),
@@ -137,10 +147,11 @@ impl Catalog {
     }
 
     /// Whether there is something of this name. Places have names of their own; all other things share theirs.
-    fn has(&self, kind: RelationKind, name: &str) -> bool {
+    pub(super) fn has(&self, kind: RelationKind, name: &str) -> bool {
         match kind {
             RelationKind::Places => self.places.contains_key(name),
             RelationKind::Pool => self.pools.contains_key(name),
+            RelationKind::Function => self.defined.contains_key(name),
             RelationKind::Sink => self.sinks.contains_key(name),
             _ => self.relations.get(name).is_some(),
         }
@@ -160,7 +171,8 @@ impl Catalog {
     pub(crate) fn failed_relations(&self) -> BTreeMap<&str, &str> {
         let relations = self.failed.iter().filter_map(|failed| {
             let (kind, name) = failed.defines.as_ref()?;
-            let is_relation = !matches!(kind, RelationKind::Places | RelationKind::Pool);
+            let is_relation =
+                !matches!(kind, RelationKind::Places | RelationKind::Pool | RelationKind::Function);
             is_relation.then_some((name.as_str(), failed.reason.as_str()))
         });
         relations.collect()
@@ -288,7 +300,8 @@ impl Catalog {
         let sinks = self.sinks.keys().cloned();
         let functions = self.functions.scalar.keys().chain(self.functions.aggregate.keys()).cloned();
         let registered = self.registry.generators.keys().chain(self.registry.operators.keys()).cloned();
-        relations.chain(sinks).chain(functions).chain(registered).collect()
+        let defined = self.defined.keys().cloned();
+        relations.chain(sinks).chain(functions).chain(defined).chain(registered).collect()
     }
 
     /// The columns of all sources and views, for completion.

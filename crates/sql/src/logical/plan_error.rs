@@ -29,6 +29,7 @@ impl Provider<'_> {
                 .keys()
                 .chain(functions.aggregate.keys())
                 .chain(functions.window.keys())
+                .chain(self.defined.keys())
                 .map(String::as_str)
                 .collect(),
         };

@@ -23,10 +23,13 @@ use super::map_call::Scopes;
 use super::names::{self, Naming};
 use super::relations::Relations;
 use super::spelling::Spelling;
+use crate::defined_functions::{DefinedFunctions, Expansion, TableCall};
 use crate::extension::Registry;
+use crate::refusal::refuse_at;
 use crate::relations::named_relations::{NamedRelations, Relation, ViewDefinition};
 use crate::relations::source_definition::{ScannedSource, SourceDefinition};
 use crate::relations::stream_process::StreamProcessSet;
+use crate::text::wording::reword;
 
 /// How often a query is planned with changed names before giving up.
 const MAX_ATTEMPTS: usize = 200;
@@ -34,23 +37,31 @@ const MAX_ATTEMPTS: usize = 200;
 /// Opens a relation that is named in quotes, such as a file.
 pub(crate) type OpenByName = dyn Fn(&str) -> Option<Result<SourceDefinition>> + Send + Sync;
 
+/// A file that was named in a query, and what is read from it.
+type OpenedFile = (String, Arc<SourceDefinition>);
+
 /// Plans queries over a catalogue.
 pub(crate) struct Provider<'a> {
     pub catalog: &'a NamedRelations,
     pub functions: &'a Functions,
+    /// The functions that are defined in SQL.
+    pub defined: &'a DefinedFunctions,
+    /// What calls of them in FROM give, by the names that stand for the calls.
+    rows: BTreeMap<String, LogicalPlan>,
     open_by_name: &'a OpenByName,
     /// The names whose definitions have failed, with the reasons.
     pub failed: BTreeMap<&'a str, &'a str>,
     relations: Vec<Arc<dyn RelationPlanner>>,
     options: ConfigOptions,
     /// Files that were named in queries: each is one source, however often it is named.
-    opened: Mutex<Vec<(String, Arc<SourceDefinition>)>>,
+    opened: Arc<Mutex<Vec<OpenedFile>>>,
 }
 
 impl<'a> Provider<'a> {
     pub fn new(
         catalog: &'a NamedRelations,
         functions: &'a Functions,
+        defined: &'a DefinedFunctions,
         registry: &Arc<Registry>,
         open_by_name: &'a OpenByName,
         opens_files: bool,
@@ -64,8 +75,9 @@ impl<'a> Provider<'a> {
         let mut options = ConfigOptions::default();
         options.sql_parser.collect_spans = true;
         options.sql_parser.map_string_types_to_utf8view = false;
-        let (failed, opened) = (BTreeMap::new(), Mutex::default());
-        Provider { catalog, functions, open_by_name, failed, relations, options, opened }
+        let (failed, opened) = (BTreeMap::new(), Arc::default());
+        let rows = BTreeMap::new();
+        Provider { catalog, functions, defined, rows, open_by_name, failed, relations, options, opened }
     }
 
     /// With names whose definitions have failed, for messages.
@@ -75,6 +87,49 @@ impl<'a> Provider<'a> {
 
     /// The plan of a query as written, and the optimised one.
     pub fn plan(&self, query: &ast::Query) -> Result<(LogicalPlan, LogicalPlan)> {
+        match Expansion::of(query, self.defined)? {
+            None => self.plan_expanded(query),
+            Some(expanded) => self.with_calls(&expanded.calls)?.plan_expanded(&expanded.tree),
+        }
+    }
+
+    /// The same relations for other functions.
+    fn with_functions<'b>(&self, defined: &'b DefinedFunctions) -> Provider<'b>
+    where
+        'a: 'b,
+    {
+        Provider {
+            catalog: self.catalog,
+            functions: self.functions,
+            defined,
+            rows: BTreeMap::new(),
+            open_by_name: self.open_by_name,
+            failed: self.failed.clone(),
+            relations: self.relations.clone(),
+            options: self.options.clone(),
+            opened: Arc::clone(&self.opened),
+        }
+    }
+
+    /// The same relations, and those that calls in FROM give: each is planned apart, with the functions that its function
+    /// knew when it was defined, and without the names that the caller gives to parts of its query.
+    fn with_calls(&self, calls: &[TableCall]) -> Result<Provider<'a>> {
+        let mut with_calls = self.with_functions(self.defined);
+        for TableCall { name, function, query, place } in calls {
+            let planned = self.with_functions(&function.uses).plan(query).map_err(|error| {
+                let reason = match error.find_root() {
+                    DataFusionError::Plan(text) => reword(text).message,
+                    other => other.strip_backtrace(),
+                };
+                let message = format!("function {} cannot be computed: {reason}", function.name);
+                refuse_at(*place, message, "check the arguments and what its definition reads")
+            });
+            with_calls.rows.insert(name.clone(), planned?.0);
+        }
+        Ok(with_calls)
+    }
+
+    fn plan_expanded(&self, query: &ast::Query) -> Result<(LogicalPlan, LogicalPlan)> {
         super::calls::check(query, self.functions)?;
         let (mut naming, mut spelling) = (Naming::default(), Spelling::default());
         let mut first = None;
@@ -95,6 +150,10 @@ impl<'a> Provider<'a> {
 
     /// The plan of a query as written, not checked and not optimised.
     pub fn unchecked_plan(&self, query: &ast::Query) -> Result<LogicalPlan> {
+        if let Some(expanded) = Expansion::of(query, self.defined)? {
+            let provider = self.with_calls(&expanded.calls)?;
+            return provider.unchecked_plan(&expanded.tree);
+        }
         let planner = SqlToRel::new_with_options(self, parser_options());
         planner.sql_statement_to_plan(ast::Statement::Query(Box::new(query.clone())))
     }
@@ -160,6 +219,10 @@ impl<'a> Provider<'a> {
 
     /// An expression over a schema, with coerced types.
     pub fn expression(&self, expression: &ast::Expr, schema: &DFSchema) -> Result<Expr> {
+        if let Some(expanded) = Expansion::of(expression, self.defined)? {
+            let provider = self.with_calls(&expanded.calls)?;
+            return provider.expression(&expanded.tree, schema);
+        }
         super::calls::check(expression, self.functions)?;
         let expression = self.planned_expression(expression, schema)?;
         // As a plan, for coercion and the check of what no replay could repeat work on plans.
@@ -251,6 +314,9 @@ impl TableSource for View {
 
 impl ContextProvider for Provider<'_> {
     fn get_table_source(&self, name: TableReference) -> Result<Arc<dyn TableSource>> {
+        if let Some(plan) = self.rows.get(name.table()) {
+            return Ok(inlined(plan));
+        }
         match self.catalog.get(name.table()) {
             Some(Relation::Source(definition)) => {
                 Ok(Arc::new(ScannedSource { definition: Arc::clone(definition), late: false }))

@@ -41,7 +41,7 @@ pub(crate) struct Relations {
 }
 
 /// The built-in table functions.
-const OWN: [&str; 9] = [
+pub(crate) const OWN: [&str; 9] = [
     "tumble",
     "hop",
     "session",

@@ -71,6 +71,10 @@ impl Planner {
                 let error = statement.error(name.span, format!("'{name}' already exists"));
                 Err(error.of(Problem::Exists).with_hint("choose another name, or write CREATE OR REPLACE"))
             }
+            _ if self.catalog.defined.contains_key(name.as_str()) => {
+                let error = statement.error(name.span, format!("'{name}' is a function"));
+                Err(error.of(Problem::Exists).with_hint("choose another name, or drop the function first"))
+            }
             _ => Ok(false),
         }
     }
@@ -234,6 +238,14 @@ impl Planner {
             true => {
                 match kind {
                     RelationKind::Places => drop(self.catalog.places.remove(name.as_str())),
+                    RelationKind::Function => {
+                        if let Some(user) = self.catalog.user_of(name.as_str()) {
+                            let message = format!("{user} uses function '{name}'");
+                            let hint = format!("drop {user} first");
+                            return Err(statement.error(name.span, message).with_hint(hint));
+                        }
+                        drop(self.catalog.defined.remove(name.as_str()));
+                    }
                     RelationKind::Pool => {
                         if let Some(sink) = self.user_of_pool(name.as_str()) {
                             let message = format!("sink '{sink}' runs in pool '{name}'");
@@ -257,6 +269,7 @@ impl Planner {
         let failed = self.catalog.failed(kind, name).and_then(|failed| failed.defines.as_ref());
         let is_there = match (kind, self.catalog.relations.get(name)) {
             (RelationKind::Sink, _) => self.catalog.sinks.contains_key(name),
+            (RelationKind::Function, _) => self.catalog.defined.contains_key(name),
             (RelationKind::Pool, _) => self.catalog.pools.contains_key(name),
             (RelationKind::Places, _) => self.catalog.places.contains_key(name),
             (RelationKind::Process, Some(Relation::Process(_))) => true,

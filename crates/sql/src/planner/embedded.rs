@@ -249,6 +249,7 @@ fn check_definition(statement: &Statement) -> Result<(), TextError> {
         StatementKind::CreateSource(_)
         | StatementKind::CreateTable(_)
         | StatementKind::CreateView(_)
+        | StatementKind::CreateFunction(_)
         | StatementKind::CreateProcess(_)
         | StatementKind::CreatePlaces(_)
         | StatementKind::CreatePool(_)

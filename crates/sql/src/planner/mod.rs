@@ -2,6 +2,7 @@
 
 mod define;
 mod embedded;
+mod functions;
 mod member;
 mod pools;
 mod processes;
@@ -209,8 +210,12 @@ impl Planner {
     /// # Errors
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
+        let stays = self.catalog.stays(statement);
         let reply = self.reply(statement).map_err(|error| translated(error, statement.span))?;
         if statement.kind.is_definition() {
+            if !stays {
+                self.catalog.note_uses(statement);
+            }
             self.catalog.note(statement, self.settings.idle_after);
         }
         Ok(reply)
@@ -229,6 +234,7 @@ impl Planner {
             StatementKind::CreatePlaces(create) => self.create_places(create, statement),
             StatementKind::CreatePool(create) => self.create_pool(create, statement),
             StatementKind::CreateSink(create) => self.create_sink(create, statement),
+            StatementKind::CreateFunction(create) => self.create_function(create, statement),
             StatementKind::InsertInto { sink, query, options } => {
                 self.insert(sink, query, options, statement)
             }
@@ -356,14 +362,13 @@ impl Planner {
 
     fn with_provider<T>(&self, body: impl FnOnce(&Provider<'_>) -> T) -> T {
         let opens_files = self.opens_files;
-        let catalog = &self.catalog;
+        let catalog @ Catalog { relations, functions, defined, registry, .. } = &self.catalog;
         let known = Arc::clone(&catalog.connectors);
         let open = move |name: &str| match opens_files {
             true => connectors::by_path(name, &known.formats),
             false => connectors::refused_path(name),
         };
-        let provider =
-            Provider::new(&catalog.relations, &catalog.functions, &catalog.registry, &open, opens_files);
+        let provider = Provider::new(relations, functions, defined, registry, &open, opens_files);
         body(&provider.with_failed(catalog.failed_relations()))
     }
 

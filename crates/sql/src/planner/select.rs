@@ -33,7 +33,7 @@ pub(super) fn select_each(array: ast::Expr, statement: &Statement) -> Result<ast
 }
 
 /// A query that contains the placeholder.
-fn template(text: &str, statement: &Statement) -> Result<ast::Query, TextError> {
+pub(super) fn template(text: &str, statement: &Statement) -> Result<ast::Query, TextError> {
     match parse(text, "template")?.into_iter().next().map(|parsed| parsed.kind) {
         Some(StatementKind::Query(query, _)) => Ok(*query),
         _ => Err(statement.error(statement.span, "the query implied by the statement cannot be parsed")),

@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast;
 use tidemill_engine::StreamProcessPlan;
 
 use super::{Planner, Reply, max_latency, select_all, select_call};
+use crate::defined_functions::Meaning;
 use crate::logical::{header, is_repeatable};
 use crate::query::bound_text::pool_text;
 use crate::query::prepared::Prepared;
@@ -171,6 +172,13 @@ impl Planner {
                 add(self.catalog.functions.window.keys().collect(), "window");
                 add(self.catalog.registry.generators.keys().collect(), "generator");
                 add(self.catalog.registry.operators.keys().collect(), "operator");
+                rows.extend(self.catalog.defined.iter().map(|(name, function)| {
+                    let kind = match function.result {
+                        Meaning::Value(_) => "defined scalar",
+                        Meaning::Rows(_) => "defined table",
+                    };
+                    (name.clone(), kind.to_string())
+                }));
                 rows.sort();
                 let (names, kinds) = rows.into_iter().unzip();
                 text_table(&["name", "kind"], vec![names, kinds])

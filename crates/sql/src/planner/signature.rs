@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::logical_expr::LogicalPlan;
 
 use super::{Planner, Reply};
+use crate::defined_functions::parameter_types;
 use crate::logical::header;
 use crate::relations::named_relations::Relation;
 use crate::relations::projected::Projected;
@@ -38,7 +39,11 @@ impl Planner {
     ) -> Vec<ParameterType> {
         let mut types: Vec<Option<ParameterType>> =
             (0..statement.parameters()).map(|index| given.get(index).copied().flatten()).collect();
-        for (number, kind) in statement.known_parameters() {
+        let of_calls = match &statement.kind {
+            StatementKind::Query(query, _) => parameter_types(query, &self.catalog.defined),
+            _ => Vec::new(),
+        };
+        for (number, kind) in statement.known_parameters().into_iter().chain(of_calls) {
             types[number - 1].get_or_insert(kind);
         }
         if types.iter().any(Option::is_none) {

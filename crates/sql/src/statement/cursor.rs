@@ -131,6 +131,15 @@ impl<'a> Cursor<'a> {
         self.parser.next_token().token
     }
 
+    /// Reads all tokens that are left.
+    pub(super) fn rest(&mut self) -> Vec<TokenWithSpan> {
+        let mut rest = Vec::new();
+        while self.peek().token != Token::EOF {
+            rest.push(self.parser.next_token());
+        }
+        rest
+    }
+
     /// Reads the name of a column or setting; `what` describes it in errors.
     pub(super) fn name(&mut self, what: &str) -> Result<Name, TextError> {
         let span = self.here();

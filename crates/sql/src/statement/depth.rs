@@ -8,7 +8,7 @@ use super::{Statement, parts};
 use crate::TextError;
 
 /// The deepest tree that is accepted: evaluating it takes stack for each level.
-const MAX_DEPTH: usize = 500;
+pub(crate) const MAX_DEPTH: usize = 500;
 
 struct Depth(usize);
 

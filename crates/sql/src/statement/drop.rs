@@ -4,11 +4,12 @@ use super::cursor::Cursor;
 use super::{RelationKind, StatementKind};
 use crate::TextError;
 
-const KINDS: [RelationKind; 8] = [
+const KINDS: [RelationKind; 9] = [
     RelationKind::Source,
     RelationKind::Table,
     RelationKind::View,
     RelationKind::MaterializedView,
+    RelationKind::Function,
     RelationKind::Process,
     RelationKind::Places,
     RelationKind::Pool,

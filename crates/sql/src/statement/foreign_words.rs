@@ -124,7 +124,6 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     words("GEN_RANDOM_UUID (*)", "results do not depend on chance; number the rows where they come from"),
     words("CREATE UNIQUE INDEX", NO_INDEX),
     words("CREATE EXTENSION", "there are no extensions; SHOW FUNCTIONS lists what there is"),
-    words("CREATE FUNCTION", "functions are written in Rust and registered by name"),
     words("CREATE SCHEMA", "there is only one catalogue"),
     words("CREATE DATABASE", "a database is a folder: tidemill sql --database FOLDER"),
 ];

@@ -3,10 +3,13 @@
 //! Each statement has its file. Nothing here is checked against the catalogue, which is the planner's task.
 
 mod as_of;
+mod body_text;
+mod calls;
 mod clauses;
 mod client_calls;
 mod client_query;
 mod columns;
+mod create_function;
 mod create_places;
 mod create_pool;
 mod create_process;
@@ -50,15 +53,18 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::ast::Spanned;
 
 pub use self::as_of::AsOf;
+pub(crate) use self::calls::{called, calls_in, normal};
 pub(crate) use self::clauses::not_given;
 pub(crate) use self::columns::text_length;
 pub use self::columns::{Column, Columns, Watermark};
+pub use self::create_function::{CreateFunction, FunctionBody, FunctionResult, TypedName};
 pub use self::create_places::{CreatePlaces, PlaceName};
 pub use self::create_pool::CreatePool;
 pub use self::create_process::{CreateProcess, ParameterSet, PlaceStep};
 pub use self::create_sink::{CreateSink, SinkInput};
 pub use self::create_source::CreateSource;
 pub use self::create_view::{CreateMaterializedView, CreateView};
+pub(crate) use self::depth::MAX_DEPTH;
 pub(crate) use self::foreign::translated;
 pub use self::keywords::keywords;
 pub use self::name::Name;
@@ -67,6 +73,7 @@ pub use self::option_value::OptionValue;
 pub(crate) use self::options::did_you_mean;
 pub use self::options::{OptionEntry, Options};
 pub use self::parameters::{Parameter, ParameterType};
+pub(crate) use self::parameters::{kind_of, number};
 pub use self::piece::{Piece, divide};
 pub(crate) use self::secrets::Secrets;
 pub use self::show::ShowKind;
@@ -95,6 +102,8 @@ pub enum StatementKind {
     CreateSource(CreateSource),
     /// `CREATE TABLE`: a dimension table, read once and completely at the start.
     CreateTable(CreateSource),
+    /// `CREATE FUNCTION`: a named expression or query with parameters.
+    CreateFunction(Box<CreateFunction>),
     /// `CREATE VIEW`: a named query.
     CreateView(CreateView),
     /// `CREATE MATERIALIZED VIEW`: a view whose rows are kept in memory and can be read.
@@ -152,7 +161,7 @@ pub enum StatementKind {
 }
 
 /// The kinds of things that have a name in the catalogue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RelationKind {
     /// A stream from outside.
     Source,
@@ -170,6 +179,8 @@ pub enum RelationKind {
     Pool,
     /// A target for rows.
     Sink,
+    /// A function that is defined in SQL.
+    Function,
 }
 
 impl StatementKind {
@@ -184,6 +195,7 @@ impl StatementKind {
             | StatementKind::CreateProcess(_)
             | StatementKind::CreatePlaces(_)
             | StatementKind::CreatePool(_)
+            | StatementKind::CreateFunction(_)
             | StatementKind::CreateSink(_)
             | StatementKind::InsertInto { .. }
             | StatementKind::Drop { .. } => true,
@@ -211,6 +223,7 @@ impl RelationKind {
             RelationKind::Places => "PLACES",
             RelationKind::Pool => "POOL",
             RelationKind::Sink => "SINK",
+            RelationKind::Function => "FUNCTION",
         }
     }
 }
@@ -226,6 +239,11 @@ impl Statement {
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         client_query::names(&self.kind)
+    }
+
+    /// The names of the functions that it calls, once for each call.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        calls::in_statement(self)
     }
 
     /// An error at a piece of the script.

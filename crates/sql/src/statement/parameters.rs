@@ -170,7 +170,7 @@ impl Statement {
 }
 
 /// The number of a parameter, from 1.
-pub(super) fn number(name: &str) -> Option<usize> {
+pub(crate) fn number(name: &str) -> Option<usize> {
     name.strip_prefix('$')?.parse().ok().filter(|number| *number > 0)
 }
 
@@ -220,7 +220,7 @@ impl Visitor for ParameterSearch {
 }
 
 /// What a parameter is that is cast to this type.
-fn kind_of(data_type: &DataType) -> Option<ParameterType> {
+pub(crate) fn kind_of(data_type: &DataType) -> Option<ParameterType> {
     Some(match data_type {
         DataType::Boolean | DataType::Bool => ParameterType::Boolean,
         DataType::SmallInt(_) | DataType::Int2(_) => ParameterType::SmallInt,

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::Visitor;
 
-use super::{SinkInput, Statement, StatementKind};
+use super::{FunctionBody, SinkInput, Statement, StatementKind};
 use crate::text::walk::walk;
 
 /// Visits all queries and expressions of a statement.
@@ -18,6 +18,10 @@ pub(super) fn visit<V: Visitor>(statement: &Statement, visitor: &mut V) -> Contr
         }
         StatementKind::CreateView(view) => walk(&view.query, visitor),
         StatementKind::CreateMaterializedView(view) => walk(&view.query, visitor),
+        StatementKind::CreateFunction(create) => match &create.body {
+            FunctionBody::Expression(expression) => walk(expression, visitor),
+            FunctionBody::Query(query) => walk(query, visitor),
+        },
         StatementKind::CreateProcess(process) => walk(&process.query, visitor),
         StatementKind::CreateSink(sink) => match &sink.input {
             Some(SinkInput::Query(query)) => walk(query, visitor),

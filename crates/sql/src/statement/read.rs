@@ -6,8 +6,8 @@ use super::cursor::Cursor;
 use super::tokens::Tokens;
 use super::{
     Options, RelationKind, Script, Span, Statement, StatementKind, as_of, clauses, client_query,
-    create_places, create_pool, create_process, create_sink, create_source, create_view, depth, describe,
-    drop, explain, foreign, insert, query, row_counts, set, show, subscribe,
+    create_function, create_places, create_pool, create_process, create_sink, create_source, create_view,
+    depth, describe, drop, explain, foreign, insert, query, row_counts, set, show, subscribe,
 };
 use crate::TextError;
 
@@ -28,8 +28,8 @@ const FIRST_WORDS: [&str; 12] = [
 ];
 
 /// What can be created.
-const CREATED: [&str; 8] =
-    ["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "PROCESS", "PLACES", "POOL", "SINK"];
+const CREATED: [&str; 9] =
+    ["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "FUNCTION", "PROCESS", "PLACES", "POOL", "SINK"];
 
 /// Statements of databases that do not exist for streams, and what to do instead.
 const NOT_HERE: [(&str, &str); 13] = [
@@ -202,9 +202,11 @@ fn create(cursor: &mut Cursor<'_>, options: Options) -> Result<StatementKind, Te
     if cursor.take(&["VIEW"]) {
         return create_view::read(cursor, or_replace, options);
     }
-    for (word, read) in
-        [("PROCESS", create_process::read as ReadWithoutOptions), ("PLACES", create_places::read)]
-    {
+    for (word, read) in [
+        ("FUNCTION", create_function::read as ReadWithoutOptions),
+        ("PROCESS", create_process::read),
+        ("PLACES", create_places::read),
+    ] {
         if cursor.take(&[word]) {
             return without_options(&options, &format!("CREATE {word}"), read(cursor, or_replace)?);
         }

@@ -64,21 +64,8 @@ fn statement(
     let span = first.to(last);
     // Without a `;`, say what is missing right behind the last word, not behind the empty lines that follow.
     let end = if end.start == end.end { Span { start: last.end, end: last.end } } else { end };
-    if let Some(at) = too_long(&tokens) {
-        let place = script.span_of_tokens(tokens[at].span).unwrap_or(span);
-        let message = format!(
-            "there are more than {MAX_CHAIN} words and signs without a comma or parenthesis between \
-                them"
-        );
-        let hint = "use IN (...) instead of a chain of OR, and several views instead of a chain of UNION ALL";
-        return Some(Err(TextError::new(script, place, message).with_hint(hint)));
-    }
-    if let Some(token) = tokens.iter().filter(|token| is_set_operation(&token.token)).nth(MAX_SET_OPERATIONS)
-    {
-        let place = script.span_of_tokens(token.span).unwrap_or(span);
-        let message = format!("there are more than {MAX_SET_OPERATIONS} UNION, INTERSECT and EXCEPT");
-        let hint = "write views of a part of them each, and unite the views";
-        return Some(Err(TextError::new(script, place, message).with_hint(hint)));
+    if let Some(error) = refused(script, &tokens, span) {
+        return Some(Err(error));
     }
     let mut main = tokens;
     let mut options = None;
@@ -88,6 +75,27 @@ fn statement(
         options = Some((tail.into_iter().skip(1).collect(), with));
     }
     Some(Ok(Tokens { main, options, span, end }))
+}
+
+/// Why a text is not parsed: its tree would be too deep for a stack.
+pub(super) fn refused(script: &Arc<Script>, tokens: &[TokenWithSpan], span: Span) -> Option<TextError> {
+    if let Some(at) = too_long(tokens) {
+        let place = script.span_of_tokens(tokens[at].span).unwrap_or(span);
+        let message = format!(
+            "there are more than {MAX_CHAIN} words and signs without a comma or parenthesis between \
+                them"
+        );
+        let hint = "use IN (...) instead of a chain of OR, and several views instead of a chain of UNION ALL";
+        return Some(TextError::new(script, place, message).with_hint(hint));
+    }
+    if let Some(token) = tokens.iter().filter(|token| is_set_operation(&token.token)).nth(MAX_SET_OPERATIONS)
+    {
+        let place = script.span_of_tokens(token.span).unwrap_or(span);
+        let message = format!("there are more than {MAX_SET_OPERATIONS} UNION, INTERSECT and EXCEPT");
+        let hint = "write views of a part of them each, and unite the views";
+        return Some(TextError::new(script, place, message).with_hint(hint));
+    }
+    None
 }
 
 fn is_set_operation(token: &Token) -> bool {

@@ -22,7 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
-use super::{Column, Span, Statement, StatementKind, parts, tokens};
+use super::{Column, CreateFunction, Span, Statement, StatementKind, parts, tokens};
 use crate::{Problem, TextError};
 
 /// Refuses a statement that has a clause that would be ignored.
@@ -33,6 +33,11 @@ pub(super) fn check(statement: &Statement) -> Result<(), TextError> {
         _ => &[],
     };
     let mut checked = declared.iter().try_for_each(|column| clauses.column(column));
+    if checked.is_continue()
+        && let StatementKind::CreateFunction(create) = &statement.kind
+    {
+        checked = clauses.function(create);
+    }
     if checked.is_continue() {
         checked = parts::visit(statement, &mut clauses);
     }
@@ -99,6 +104,18 @@ impl Clauses<'_> {
             Some(Err(refusal)) => self.at(column.type_span, refusal.message, &refusal.hint),
             Some(Ok(())) | None => PLANNED,
         }
+    }
+
+    /// The declared types of a function.
+    fn function(&self, create: &CreateFunction) -> Checked {
+        let parameters =
+            create.parameters.iter().map(|parameter| (&parameter.data_type, parameter.type_span));
+        for (declared, place) in parameters.chain(create.result.types()) {
+            if let Err(refusal) = data_type::check(declared) {
+                return self.at(place, refusal.message, &refusal.hint);
+            }
+        }
+        PLANNED
     }
 
     /// The type of a cast, whose position the parser does not record.

@@ -1,0 +1,264 @@
+//! Puts the bodies of functions in the place of their calls.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::sql::sqlparser::ast::{
+    DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Query,
+    Select, SelectItem, Spanned, TableAlias, TableFactor, UnaryOperator, VisitMut, VisitorMut,
+};
+use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
+
+use super::size::{levels, nodes};
+use super::values::{as_written, parameter, typed, with_values};
+use super::{DefinedFunction, DefinedFunctions, Meaning, NODES_MAX};
+use crate::refusal::refuse_at;
+use crate::statement::{MAX_DEPTH, called, calls_in};
+use crate::text::walk::{walk_expressions_mut, walk_mut};
+
+/// A tree without calls of defined functions, and the calls in FROM that names in it stand for.
+pub(crate) struct Expanded<T> {
+    pub tree: T,
+    pub calls: Vec<TableCall>,
+}
+
+/// A call in FROM.
+pub(crate) struct TableCall {
+    /// The name that stands for it.
+    pub name: String,
+    pub function: Arc<DefinedFunction>,
+    /// The body with the values of the call.
+    pub query: Query,
+    /// Where the call is.
+    pub place: TokenSpan,
+}
+
+/// Replaces the calls of a tree.
+pub(crate) struct Expansion<'a> {
+    functions: &'a DefinedFunctions,
+    calls: Vec<TableCall>,
+    added_nodes: usize,
+}
+
+impl<'a> Expansion<'a> {
+    /// Replaces all calls; `None` if there are none.
+    pub fn of<T: VisitMut + datafusion::sql::sqlparser::ast::Visit + Clone>(
+        tree: &T,
+        functions: &'a DefinedFunctions,
+    ) -> Result<Option<Expanded<T>>> {
+        if functions.is_empty() || !calls_in(tree).iter().any(|name| functions.contains_key(name)) {
+            return Ok(None);
+        }
+        let mut tree = tree.clone();
+        let mut expansion = Expansion { functions, calls: Vec::new(), added_nodes: 0 };
+        if let ControlFlow::Break(error) = walk_mut(&mut tree, &mut expansion) {
+            return Err(*error);
+        }
+        too_deep(&tree, "the statement", TokenSpan::empty())?;
+        Ok(Some(Expanded { tree, calls: expansion.calls }))
+    }
+
+    fn value(&mut self, call: &Function, function: &DefinedFunction, body: &Expr) -> Result<Expr> {
+        let name = &function.name;
+        let place = call.name.span();
+        let FunctionArguments::List(list) = &call.args else { return Err(not_plain(name, place)) };
+        let is_plain = call.over.is_none()
+            && call.filter.is_none()
+            && call.null_treatment.is_none()
+            && call.within_group.is_empty()
+            && list.duplicate_treatment.is_none()
+            && list.clauses.is_empty()
+            && matches!(call.parameters, FunctionArguments::None);
+        if !is_plain {
+            return Err(not_plain(name, place));
+        }
+        let values = cast_values(function, &list.args, place)?;
+        let sizes: Vec<usize> = values.iter().map(nodes).collect();
+        let mut counted = 0_usize;
+        each_parameter(body.clone(), &function.parameters, |index| counted += sizes[index]);
+        self.grow(function, function.nodes + counted, place)?;
+        let mut value = body.clone();
+        with_values(&mut value, &function.parameters, &values);
+        too_deep(&value, name, place)?;
+        Ok(value)
+    }
+
+    fn rows(
+        &mut self,
+        function: &Arc<DefinedFunction>,
+        query: &Query,
+        args: &[FunctionArg],
+        place: TokenSpan,
+    ) -> Result<String> {
+        let values = cast_values(function, args, place)?;
+        if let Some(given) = values.iter().find(|value| !is_constant(value)) {
+            let given = without_cast(given);
+            let message = format!("{}() takes only constants in FROM, not `{given}`", function.name);
+            return Err(refuse_at(place, message, "write the value, or join with the rows of the function"));
+        }
+        self.grow(function, function.nodes, place)?;
+        let values: Vec<Expr> = values.into_iter().map(as_written).collect();
+        let mut query = query.clone();
+        with_values(&mut query, &function.parameters, &values);
+        let written: Vec<String> = args.iter().map(ToString::to_string).collect();
+        let name = format!("{}({})", function.name, written.join(", "));
+        if !self.calls.iter().any(|call| call.name == name) {
+            let function = Arc::clone(function);
+            self.calls.push(TableCall { name: name.clone(), function, query, place });
+        }
+        Ok(name)
+    }
+
+    /// Counts what a call adds, before it is added.
+    fn grow(&mut self, function: &DefinedFunction, added: usize, place: TokenSpan) -> Result<()> {
+        self.added_nodes = self.added_nodes.saturating_add(added);
+        if self.added_nodes <= NODES_MAX {
+            return Ok(());
+        }
+        let message = format!("with {}, the functions add more than {NODES_MAX} nodes", function.name);
+        Err(refuse_at(place, message, "compute a part in a view, and call the functions less often"))
+    }
+
+    fn relation(&mut self, relation: &mut TableFactor) -> Result<()> {
+        let place = relation.span();
+        let (name, args, alias) = match relation {
+            TableFactor::Table { name, args: Some(args), alias, .. } => (name, &args.args, alias),
+            TableFactor::Function { name, args, alias, .. } => (name, &*args, alias),
+            _ => return Ok(()),
+        };
+        let place = if place == TokenSpan::empty() { name.span() } else { place };
+        let Some(function) = called(name).and_then(|name| self.functions.get(&name)) else { return Ok(()) };
+        let Meaning::Rows(query) = &function.result else {
+            let message = format!("{}() is a function of values, not of rows", function.name);
+            return Err(refuse_at(place, message, "call it in SELECT"));
+        };
+        let alias = alias.clone().unwrap_or_else(|| TableAlias {
+            explicit: true,
+            name: Ident::with_quote('"', function.name.as_str()),
+            columns: Vec::new(),
+            at: None,
+        });
+        let named = self.rows(function, query, args, place)?;
+        *relation = TableFactor::Table {
+            name: ObjectName::from(vec![Ident::with_quote('"', named)]),
+            alias: Some(alias),
+            args: None,
+            with_hints: Vec::new(),
+            version: None,
+            with_ordinality: false,
+            partitions: Vec::new(),
+            json_path: None,
+            sample: None,
+            index_hints: Vec::new(),
+        };
+        Ok(())
+    }
+}
+
+impl VisitorMut for Expansion<'_> {
+    type Break = Box<DataFusionError>;
+
+    /// Columns have the name of the call, not of what stands in its place.
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && calls_in(expr).iter().any(|name| self.functions.contains_key(name))
+            {
+                let alias = Ident::with_quote('"', expr.to_string());
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Self::Break> {
+        let Expr::Function(call) = expression else { return ControlFlow::Continue(()) };
+        let functions = self.functions;
+        let Some(function) = called(&call.name).and_then(|name| functions.get(&name)) else {
+            return ControlFlow::Continue(());
+        };
+        let value = match &function.result {
+            Meaning::Value(body) => self.value(call, function, body),
+            Meaning::Rows(_) => {
+                let message = format!("{}() is a function of rows, not of values", function.name);
+                Err(refuse_at(call.name.span(), message, "call it in FROM"))
+            }
+        };
+        match value {
+            Ok(value) => *expression = value,
+            Err(error) => return ControlFlow::Break(Box::new(error)),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, relation: &mut TableFactor) -> ControlFlow<Self::Break> {
+        match self.relation(relation) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(Box::new(error)),
+        }
+    }
+}
+
+fn not_plain(name: &str, place: TokenSpan) -> DataFusionError {
+    let message = format!("{name} is defined in SQL, and takes only its arguments");
+    refuse_at(place, message, "remove DISTINCT, FILTER, OVER and the like from the call")
+}
+
+fn too_deep<T: datafusion::sql::sqlparser::ast::Visit>(tree: &T, name: &str, place: TokenSpan) -> Result<()> {
+    if levels(tree) <= MAX_DEPTH {
+        return Ok(());
+    }
+    let message = format!("with the functions that it calls, {name} has more than {MAX_DEPTH} levels");
+    Err(refuse_at(place, message, "compute a part in a view"))
+}
+
+/// The arguments of a call, cast to the types of the parameters.
+fn cast_values(function: &DefinedFunction, args: &[FunctionArg], place: TokenSpan) -> Result<Vec<Expr>> {
+    let (wanted, found) = (function.parameters.len(), args.len());
+    if wanted != found {
+        let names: Vec<String> =
+            function.parameters.iter().map(|(name, kind)| format!("{name} {kind}")).collect();
+        let arguments = if wanted == 1 { "argument" } else { "arguments" };
+        let message = format!("{} takes {wanted} {arguments}, found {found}", function.name);
+        return Err(refuse_at(place, message, &format!("write {}({})", function.name, names.join(", "))));
+    }
+    let value = |(arg, (_, data_type)): (&FunctionArg, &(String, DataType))| match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => {
+            Ok(typed(Expr::Nested(Box::new(value.clone())), data_type))
+        }
+        _ => {
+            let message = format!("{} takes values in the order of its parameters", function.name);
+            Err(refuse_at(place, message, "write the values alone, without names and `*`"))
+        }
+    };
+    args.iter().zip(&function.parameters).map(value).collect()
+}
+
+/// The argument within the cast to its parameter's type.
+fn without_cast(value: &Expr) -> &Expr {
+    match value {
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => without_cast(expr),
+        other => other,
+    }
+}
+
+/// Whether a value is written down, or is a parameter of a statement.
+fn is_constant(value: &Expr) -> bool {
+    match value {
+        Expr::Value(_) | Expr::TypedString(_) => true,
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => is_constant(expr),
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => is_constant(expr),
+        Expr::BinaryOp { left, right, .. } => is_constant(left) && is_constant(right),
+        Expr::Interval(interval) => is_constant(&interval.value),
+        _ => false,
+    }
+}
+
+/// Tells of each place of a parameter.
+fn each_parameter(mut body: Expr, parameters: &[(String, DataType)], mut tell: impl FnMut(usize)) {
+    let _: ControlFlow<()> = walk_expressions_mut(&mut body, |expression| {
+        parameter(expression, parameters).into_iter().for_each(&mut tell);
+        ControlFlow::Continue(())
+    });
+}
