@@ -195,6 +195,32 @@ pub(crate) fn value_of(expression: &ast::Expr) -> Result<Value, Cause> {
         ast::Expr::Interval(interval) => {
             crate::text::duration::interval_ns(interval).map(Value::Interval).map_err(Cause::user)
         }
+        ast::Expr::Nested(inner) => value_of(inner),
+        ast::Expr::Cast { kind: ast::CastKind::Cast, expr, data_type, format: None, .. } => {
+            cast(value_of(expr)?, data_type).ok_or_else(wrong)
+        }
         _ => Err(wrong()),
+    }
+}
+
+/// A constant that a cast to a type does not change, as this type.
+fn cast(value: Value, data_type: &ast::DataType) -> Option<Value> {
+    use ast::DataType as Type;
+    match (value, data_type) {
+        (Value::Integer(value), Type::Double(_) | Type::DoublePrecision | Type::Float8 | Type::Float64) => {
+            Some(Value::Float(value as f64))
+        }
+        (Value::Integer(value), Type::Int(_) | Type::Integer(_) | Type::Int4(_)) => {
+            i32::try_from(value).ok().map(|_| Value::Integer(value))
+        }
+        (Value::Integer(value), Type::SmallInt(_) | Type::Int2(_)) => {
+            i16::try_from(value).ok().map(|_| Value::Integer(value))
+        }
+        (value @ Value::Integer(_), Type::BigInt(_) | Type::Int8(_))
+        | (value @ Value::Float(_), Type::Double(_) | Type::DoublePrecision | Type::Float8 | Type::Float64)
+        | (value @ Value::Text(_), Type::Varchar(None) | Type::Text | Type::String(None))
+        | (value @ Value::Boolean(_), Type::Boolean | Type::Bool)
+        | (value @ Value::Interval(_), Type::Interval { .. }) => Some(value),
+        _ => None,
     }
 }

@@ -126,7 +126,8 @@ fn planner() {
     functions.extend(state.aggregate_functions().keys().map(String::as_str));
     functions.extend(state.window_functions().keys().map(String::as_str));
     functions.sort_unstable();
-    let names = Names { failed: Default::default(), relations: vec!["ads", "clicks"], functions };
+    let failed = Default::default();
+    let names = Names { failed, relations: vec!["ads", "clicks"], functions, functions_of_rows: Vec::new() };
     golden("planner", |text| {
         let (statements, mut errors) = parse_all(text, "pipeline.sql");
         for statement in statements {

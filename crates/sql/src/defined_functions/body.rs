@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, DataType, Expr, Ident, Query, SelectItem, TableFactor, Value, Visitor,
+    self, DataType, Expr, GroupByExpr, Ident, OrderByKind, PipeOperator, Query, Select, SelectItem,
+    TableFactor, Value, Visitor,
 };
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
@@ -92,15 +93,87 @@ impl<F: Fn(&str) -> bool> Visitor for Names<'_, F> {
     }
 }
 
+/// Refuses to group or to order by a parameter: it is the same in all rows, and was probably taken for a column.
+pub(crate) fn check_keys(body: &Query, parameters: &[TypedName]) -> Result<(), Wrong> {
+    match walk(body, &mut Keys { parameters }) {
+        ControlFlow::Break(wrong) => Err(wrong),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Keys<'a> {
+    parameters: &'a [TypedName],
+}
+
+impl Keys<'_> {
+    fn check<'k>(&self, clause: &str, mut keys: impl Iterator<Item = &'k Expr>) -> ControlFlow<Wrong> {
+        let found = keys.find_map(|key| {
+            let ident = name_of(key)?;
+            let name = normal(ident);
+            self.parameters.iter().any(|parameter| parameter.name.as_str() == name).then_some(ident)
+        });
+        match found {
+            None => ControlFlow::Continue(()),
+            Some(ident) => ControlFlow::Break(Wrong {
+                place: ident.span,
+                message: format!("{clause} `{ident}`: this is a parameter, which is the same in all rows"),
+                hint: "write table.column for a column of this name, or give the parameter another name",
+            }),
+        }
+    }
+}
+
+impl Visitor for Keys<'_> {
+    type Break = Wrong;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Wrong> {
+        if let Some(OrderByKind::Expressions(keys)) = query.order_by.as_ref().map(|order| &order.kind) {
+            self.check("ORDER BY", keys.iter().map(|key| &key.expr))?;
+        }
+        for pipe in &query.pipe_operators {
+            match pipe {
+                PipeOperator::OrderBy { exprs } => {
+                    self.check("ORDER BY", exprs.iter().map(|key| &key.expr))?;
+                }
+                PipeOperator::Aggregate { group_by_expr, .. } => {
+                    self.check("GROUP BY", group_by_expr.iter().map(|key| &key.expr.expr))?;
+                }
+                _ => {}
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Wrong> {
+        match &select.group_by {
+            GroupByExpr::Expressions(keys, _) => self.check("GROUP BY", keys.iter()),
+            GroupByExpr::All(_) => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// The name that an expression is, with or without parentheses and sign.
+fn name_of(expression: &Expr) -> Option<&Ident> {
+    match expression {
+        Expr::Identifier(ident) => Some(ident),
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => name_of(inner),
+        _ => None,
+    }
+}
+
 /// The body of a function of rows with the declared columns: each cast to its type, under its name.
 ///
-/// The columns are renamed by `template`, which selects nothing from one relation.
-pub(crate) fn rows_query(template: Query, body: Query, result: &FunctionResult) -> Query {
+/// The columns are renamed by `template`, which selects nothing from one relation; `function` is the name of what they are
+/// columns of. With it, they cannot be taken for parameters of the same name.
+pub(crate) fn rows_query(template: Query, body: Query, function: &str, result: &FunctionResult) -> Query {
     let (FunctionResult::Rows(columns), mut query) = (result, template) else { return body };
     let ident = |column: &TypedName| Ident::with_quote('"', column.name.as_str());
-    let item = |column: &TypedName| SelectItem::ExprWithAlias {
-        expr: typed(Expr::Identifier(ident(column)), &column.data_type),
-        alias: ident(column),
+    let item = |column: &TypedName| {
+        let qualified = vec![Ident::with_quote('"', function), ident(column)];
+        SelectItem::ExprWithAlias {
+            expr: typed(Expr::CompoundIdentifier(qualified), &column.data_type),
+            alias: ident(column),
+        }
     };
     if let ast::SetExpr::Select(select) = &mut *query.body {
         select.projection = columns.iter().map(item).collect();
@@ -108,7 +181,7 @@ pub(crate) fn rows_query(template: Query, body: Query, result: &FunctionResult) 
             let named = |column| ast::TableAliasColumnDef { name: ident(column), data_type: None };
             let alias = ast::TableAlias {
                 explicit: true,
-                name: Ident::with_quote('"', "rows of the function"),
+                name: Ident::with_quote('"', function),
                 columns: columns.iter().map(named).collect(),
                 at: None,
             };

@@ -1,20 +1,23 @@
 //! Puts the bodies of functions in the place of their calls.
 
+use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Query,
-    Select, SelectItem, Spanned, TableAlias, TableFactor, UnaryOperator, VisitMut, VisitorMut,
+    DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
+    PipeOperator, Query, Select, SelectItem, SetExpr, Spanned, TableAlias, TableFactor, TableFunctionArgs,
+    UnaryOperator, Visit, VisitMut, VisitorMut,
 };
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
 use super::size::{levels, nodes};
+use super::unused_names::UnusedNames;
 use super::values::{as_written, parameter, typed, with_values};
 use super::{DefinedFunction, DefinedFunctions, Meaning, NODES_MAX};
 use crate::refusal::refuse_at;
-use crate::statement::{MAX_DEPTH, called, calls_in};
+use crate::statement::{MAX_DEPTH, StatementKind, TABLE_FUNCTIONS, called, calls_in, parse};
 use crate::text::walk::{walk_expressions_mut, walk_mut};
 
 /// A tree without calls of defined functions, and the calls in FROM that names in it stand for.
@@ -38,12 +41,13 @@ pub(crate) struct TableCall {
 pub(crate) struct Expansion<'a> {
     functions: &'a DefinedFunctions,
     calls: Vec<TableCall>,
+    names: UnusedNames,
     added_nodes: usize,
 }
 
 impl<'a> Expansion<'a> {
     /// Replaces all calls; `None` if there are none.
-    pub fn of<T: VisitMut + datafusion::sql::sqlparser::ast::Visit + Clone>(
+    pub fn of<T: VisitMut + Visit + Clone + Display>(
         tree: &T,
         functions: &'a DefinedFunctions,
     ) -> Result<Option<Expanded<T>>> {
@@ -51,7 +55,8 @@ impl<'a> Expansion<'a> {
             return Ok(None);
         }
         let mut tree = tree.clone();
-        let mut expansion = Expansion { functions, calls: Vec::new(), added_nodes: 0 };
+        let names = UnusedNames::beside(&tree);
+        let mut expansion = Expansion { functions, calls: Vec::new(), names, added_nodes: 0 };
         if let ControlFlow::Break(error) = walk_mut(&mut tree, &mut expansion) {
             return Err(*error);
         }
@@ -101,12 +106,8 @@ impl<'a> Expansion<'a> {
         let values: Vec<Expr> = values.into_iter().map(as_written).collect();
         let mut query = query.clone();
         with_values(&mut query, &function.parameters, &values);
-        let written: Vec<String> = args.iter().map(ToString::to_string).collect();
-        let name = format!("{}({})", function.name, written.join(", "));
-        if !self.calls.iter().any(|call| call.name == name) {
-            let function = Arc::clone(function);
-            self.calls.push(TableCall { name: name.clone(), function, query, place });
-        }
+        let name = self.names.next();
+        self.calls.push(TableCall { name: name.clone(), function: Arc::clone(function), query, place });
         Ok(name)
     }
 
@@ -140,33 +141,87 @@ impl<'a> Expansion<'a> {
             at: None,
         });
         let named = self.rows(function, query, args, place)?;
-        *relation = TableFactor::Table {
-            name: ObjectName::from(vec![Ident::with_quote('"', named)]),
-            alias: Some(alias),
-            args: None,
-            with_hints: Vec::new(),
-            version: None,
-            with_ordinality: false,
-            partitions: Vec::new(),
-            json_path: None,
-            sample: None,
-            index_hints: Vec::new(),
-        };
+        *relation = unnamed_table(vec![Ident::with_quote('"', named)].into(), None);
+        if let TableFactor::Table { alias: its_alias, .. } = relation {
+            *its_alias = Some(alias);
+        }
         Ok(())
     }
 }
 
-impl VisitorMut for Expansion<'_> {
-    type Break = Box<DataFusionError>;
-
+impl Expansion<'_> {
     /// Columns have the name of the call, not of what stands in its place.
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
-        for item in &mut select.projection {
+    fn name_columns(&self, items: &mut [SelectItem]) {
+        for item in items {
             if let SelectItem::UnnamedExpr(expr) = item
                 && calls_in(expr).iter().any(|name| self.functions.contains_key(name))
             {
                 let alias = Ident::with_quote('"', expr.to_string());
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+        }
+    }
+
+    /// Writes `TABLE(f(1))` as `(SELECT * FROM f(1))`.
+    fn tables(&self, args: &mut [FunctionArg]) -> ControlFlow<Box<DataFusionError>> {
+        for arg in args {
+            let (FunctionArg::Unnamed(FunctionArgExpr::Expr(value))
+            | FunctionArg::Named { arg: FunctionArgExpr::Expr(value), .. }) = arg
+            else {
+                continue;
+            };
+            if let Expr::Function(call) = value
+                && let FunctionArguments::List(list) = &call.args
+                && let Some(function) = called(&call.name).and_then(|name| self.functions.get(&name))
+                && let Meaning::Rows(_) = function.result
+            {
+                let relation = unnamed_table(call.name.clone(), Some(list.args.clone()));
+                match all_rows(relation) {
+                    Ok(query) => *value = Expr::Subquery(Box::new(query)),
+                    Err(error) => return ControlFlow::Break(Box::new(error)),
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Whether the arguments of a function can be rows: `TABLE(...)`, or a function of the language that is called in FROM.
+fn takes_rows(call: &Function) -> bool {
+    let name = called(&call.name).unwrap_or_default();
+    name == "table" || TABLE_FUNCTIONS.contains(&name.as_str())
+}
+
+impl VisitorMut for Expansion<'_> {
+    type Break = Box<DataFusionError>;
+
+    fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Self::Break> {
+        if let Expr::Function(call) = expression
+            && takes_rows(call)
+            && let FunctionArguments::List(list) = &mut call.args
+        {
+            return self.tables(&mut list.args);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, relation: &mut TableFactor) -> ControlFlow<Self::Break> {
+        match relation {
+            TableFactor::Table { args: Some(args), .. } => self.tables(&mut args.args),
+            TableFactor::Function { args, .. } => self.tables(args),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Self::Break> {
+        self.name_columns(&mut select.projection);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
+        for pipe in &mut query.pipe_operators {
+            if let PipeOperator::Select { exprs } | PipeOperator::Extend { exprs } = pipe {
+                self.name_columns(exprs);
             }
         }
         ControlFlow::Continue(())
@@ -200,12 +255,44 @@ impl VisitorMut for Expansion<'_> {
     }
 }
 
+/// A relation, or a call of a function of rows.
+fn unnamed_table(name: ObjectName, args: Option<Vec<FunctionArg>>) -> TableFactor {
+    TableFactor::Table {
+        name,
+        alias: None,
+        args: args.map(|args| TableFunctionArgs { args, settings: None }),
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
+    }
+}
+
+/// `SELECT * FROM relation`
+fn all_rows(relation: TableFactor) -> Result<Query> {
+    let parsed = parse("SELECT * FROM relation", "template");
+    let query = parsed.ok().and_then(|mut statements| match statements.pop()?.kind {
+        StatementKind::Query(query, _) => Some(*query),
+        _ => None,
+    });
+    let mut query = query.ok_or_else(|| DataFusionError::Internal("a template is not a query".to_owned()))?;
+    if let SetExpr::Select(select) = &mut *query.body
+        && let Some(from) = select.from.first_mut()
+    {
+        from.relation = relation;
+    }
+    Ok(query)
+}
+
 fn not_plain(name: &str, place: TokenSpan) -> DataFusionError {
     let message = format!("{name} is defined in SQL, and takes only its arguments");
     refuse_at(place, message, "remove DISTINCT, FILTER, OVER and the like from the call")
 }
 
-fn too_deep<T: datafusion::sql::sqlparser::ast::Visit>(tree: &T, name: &str, place: TokenSpan) -> Result<()> {
+fn too_deep(tree: &impl Visit, name: &str, place: TokenSpan) -> Result<()> {
     if levels(tree) <= MAX_DEPTH {
         return Ok(());
     }

@@ -9,6 +9,7 @@ mod body;
 mod expand;
 mod parameter_types;
 mod size;
+mod unused_names;
 mod values;
 
 use std::collections::BTreeMap;
@@ -16,11 +17,12 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast;
 
-pub(crate) use self::body::{check, rows_query, with_samples};
+pub(crate) use self::body::{Wrong, check, check_keys, rows_query, with_samples};
 pub(crate) use self::expand::{Expansion, TableCall};
 pub(crate) use self::parameter_types::parameter_types;
 pub(crate) use self::size::nodes;
 pub(crate) use self::values::typed;
+use crate::statement::Statement;
 
 /// How many nodes the calls of a statement may add to it.
 pub(crate) const NODES_MAX: usize = 10_000;
@@ -35,6 +37,8 @@ pub(crate) type DefinedFunctions = BTreeMap<String, Arc<DefinedFunction>>;
 #[derive(Clone, Debug)]
 pub(crate) struct DefinedFunction {
     pub name: String,
+    /// What defined it.
+    pub definition: Arc<Statement>,
     pub parameters: Vec<(String, ast::DataType)>,
     pub result: Meaning,
     /// The functions that it calls, as they were when it was defined.

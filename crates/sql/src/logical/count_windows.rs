@@ -13,6 +13,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr};
 
 use super::names::shown;
+use crate::arguments::{Value, value_of};
 
 /// The largest window.
 const ROWS_MAX: u32 = 10_000_000;
@@ -83,8 +84,8 @@ pub(super) fn rows_of(argument: &ast::Expr) -> Option<Result<u32>> {
     if !call.name.to_string().eq_ignore_ascii_case("rows") {
         return None;
     }
-    let number = match count {
-        ast::Expr::Value(value) => value.to_string().parse().ok(),
+    let number = match value_of(count) {
+        Ok(Value::Integer(rows)) => u32::try_from(rows).ok(),
         _ => None,
     };
     Some(match number.filter(|rows| (1..=ROWS_MAX).contains(rows)) {

@@ -15,7 +15,6 @@ mod exact_total;
 mod exact_totals;
 mod finite;
 mod floats;
-pub(crate) use self::relations::OWN as TABLE_FUNCTIONS;
 pub(crate) mod fourier;
 mod fourier_functions;
 mod functions;

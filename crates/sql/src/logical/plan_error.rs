@@ -9,6 +9,7 @@ use super::names::{shown, shown_text};
 use super::provider::Provider;
 use super::refused_clause::place_of;
 use crate::closest;
+use crate::defined_functions::Meaning;
 use crate::refusal::Refusal;
 use crate::statement::Statement;
 use crate::text::wording::{Wording, between, reword, types_do_not_fit};
@@ -32,8 +33,14 @@ impl Provider<'_> {
                 .chain(self.defined.keys())
                 .map(String::as_str)
                 .collect(),
+            functions_of_rows: self.functions_of_rows(),
         };
         TextError::from_datafusion(error, statement, &names)
+    }
+
+    fn functions_of_rows(&self) -> Vec<&str> {
+        let of_rows = self.defined.values().filter(|function| matches!(function.result, Meaning::Rows(_)));
+        of_rows.map(|function| function.name.as_str()).collect()
     }
 }
 
@@ -44,6 +51,8 @@ pub struct Names<'a> {
     pub relations: Vec<&'a str>,
     /// Functions of all kinds.
     pub functions: Vec<&'a str>,
+    /// Functions that are called in FROM.
+    pub functions_of_rows: Vec<&'a str>,
     /// Sources, tables and views whose definitions have failed, with the reasons.
     pub failed: BTreeMap<&'a str, &'a str>,
 }
@@ -214,6 +223,9 @@ impl ErrorContext<'_> {
         }
         let error = self.error(self.diagnosed().or(place), format!("unknown source or view `{name}`"));
         let error = error.of(Problem::UnknownRelation);
+        if self.names.functions_of_rows.contains(&name) {
+            return error.with_hint(format!("it is a function: write {name}(...)"));
+        }
         error.with_optional_hint(suggestion(name, &self.names.relations, "there are"))
     }
 

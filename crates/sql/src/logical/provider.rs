@@ -29,7 +29,6 @@ use crate::refusal::refuse_at;
 use crate::relations::named_relations::{NamedRelations, Relation, ViewDefinition};
 use crate::relations::source_definition::{ScannedSource, SourceDefinition};
 use crate::relations::stream_process::StreamProcessSet;
-use crate::text::wording::reword;
 
 /// How often a query is planned with changed names before giving up.
 const MAX_ATTEMPTS: usize = 200;
@@ -116,13 +115,16 @@ impl<'a> Provider<'a> {
     fn with_calls(&self, calls: &[TableCall]) -> Result<Provider<'a>> {
         let mut with_calls = self.with_functions(self.defined);
         for TableCall { name, function, query, place } in calls {
-            let planned = self.with_functions(&function.uses).plan(query).map_err(|error| {
-                let reason = match error.find_root() {
-                    DataFusionError::Plan(text) => reword(text).message,
-                    other => other.strip_backtrace(),
-                };
-                let message = format!("function {} cannot be computed: {reason}", function.name);
-                refuse_at(*place, message, "check the arguments and what its definition reads")
+            let within = self.with_functions(&function.uses);
+            let planned = within.plan(query).map_err(|error| {
+                let reason = within.text_error(&error, &function.definition);
+                let message = format!("function {} cannot be computed: {}", function.name, reason.message);
+                let way_out = reason.hint.as_deref();
+                refuse_at(
+                    *place,
+                    message,
+                    way_out.unwrap_or("check the arguments and what its definition reads"),
+                )
             });
             with_calls.rows.insert(name.clone(), planned?.0);
         }

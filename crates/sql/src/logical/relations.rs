@@ -27,6 +27,7 @@ use crate::extension::{BoundOperator, Registry};
 use crate::refusal::refuse;
 use crate::relations::source_definition::{ScannedSource, scanned};
 use crate::relations::stream_process::StreamProcessSet;
+use crate::statement::TABLE_FUNCTIONS;
 
 /// See the module.
 #[derive(Debug)]
@@ -39,19 +40,6 @@ pub(crate) struct Relations {
     /// The sub-streams that can be named where `mapstream` applies a query to them.
     pub sub_streams: Scopes,
 }
-
-/// The built-in table functions.
-pub(crate) const OWN: [&str; 9] = [
-    "tumble",
-    "hop",
-    "session",
-    "late",
-    "splitstream",
-    "mapstream",
-    "mergestream",
-    "postfilter",
-    "adaptive_regions",
-];
 
 /// A call in FROM, with its arguments sorted by kind.
 struct Call {
@@ -113,7 +101,7 @@ impl Relations {
             name if self.registry.operators.contains_key(name) => self.operator(call, context),
             name if self.registry.generators.contains_key(name) => self.generator(&call),
             name => {
-                let own = OWN.into_iter();
+                let own = TABLE_FUNCTIONS.into_iter();
                 let registered = self.registry.generators.keys().chain(self.registry.operators.keys());
                 let known: Vec<&str> = own.chain(registered.map(String::as_str)).collect();
                 plan_err!("Invalid table function '{name}': there are {}", known.join(", "))

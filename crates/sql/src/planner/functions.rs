@@ -9,10 +9,12 @@ use datafusion::sql::sqlparser::ast;
 use super::select::template;
 use super::{Planner, Reply};
 use crate::defined_functions::{
-    DefinedFunction, DefinedFunctions, Expansion, LEVELS_MAX, Meaning, NODES_MAX, check, nodes, rows_query,
-    typed, with_samples,
+    DefinedFunction, DefinedFunctions, Expansion, LEVELS_MAX, Meaning, NODES_MAX, Wrong, check, check_keys,
+    nodes, rows_query, typed, with_samples,
 };
-use crate::statement::{CreateFunction, FunctionBody, FunctionResult, RelationKind, Statement, parse};
+use crate::statement::{
+    CreateFunction, FunctionBody, FunctionResult, RelationKind, Statement, TABLE_FUNCTIONS, parse,
+};
 use crate::text::{Problem, TextError};
 
 impl Planner {
@@ -53,7 +55,7 @@ impl Planner {
             (FunctionBody::Query(body), FunctionBody::Query(unplaced), _) => {
                 self.check_rows(create, body, &parameters, statement)?;
                 let named = template("SELECT * FROM placeholder", statement)?;
-                let query = rows_query(named, (**unplaced).clone(), &create.result);
+                let query = rows_query(named, (**unplaced).clone(), name, &create.result);
                 let calls = statement.calls();
                 let called = calls.iter().filter_map(|call| uses.get(call)).map(|function| function.nodes);
                 let nodes = nodes(&query) + called.sum::<usize>();
@@ -62,8 +64,15 @@ impl Planner {
             _ => return Err(statement.error(statement.span, "the body does not fit the result")),
         };
         let levels = uses.values().map(|used| used.levels + 1).max().unwrap_or_default();
-        let function =
-            DefinedFunction { name: name.to_owned(), parameters, result, uses, nodes: own_nodes, levels };
+        let function = DefinedFunction {
+            name: name.to_owned(),
+            definition: Arc::new(statement.clone()),
+            parameters,
+            result,
+            uses,
+            nodes: own_nodes,
+            levels,
+        };
         check_size(&function, create, statement)?;
         self.catalog.defined.insert(name.to_owned(), Arc::new(function));
         Ok(Reply::Done(format!("function {name} created")))
@@ -79,7 +88,7 @@ impl Planner {
             || functions.window.contains_key(name)
             || catalog.registry.generators.contains_key(name)
             || catalog.registry.operators.contains_key(name)
-            || crate::logical::TABLE_FUNCTIONS.contains(&name)
+            || TABLE_FUNCTIONS.contains(&name)
             || ["unnest", "unnest_outer"].contains(&name);
         let taken = match catalog.relations.get(name).is_some() || catalog.sinks.contains_key(name) {
             true => Some(format!("'{name}' already exists and is not a function")),
@@ -131,10 +140,7 @@ impl Planner {
     ) -> Result<(), TextError> {
         let functions = &self.catalog.functions;
         let is_aggregate = |name: &str| functions.aggregate.contains_key(name);
-        check(body, &create.parameters, is_aggregate).map_err(|wrong| {
-            let place = statement.script().span_of_tokens(wrong.place).unwrap_or(create.name.span);
-            statement.error(place, wrong.message).with_hint(wrong.hint)
-        })?;
+        check(body, &create.parameters, is_aggregate).map_err(|wrong| refused(&wrong, create, statement))?;
         self.with_provider(|provider| {
             let field = |parameter: &crate::statement::TypedName| {
                 let data_type = provider.data_type(&parameter.data_type)?;
@@ -158,6 +164,7 @@ impl Planner {
         statement: &Statement,
     ) -> Result<(), TextError> {
         let FunctionResult::Rows(columns) = &create.result else { return Ok(()) };
+        check_keys(body, &create.parameters).map_err(|wrong| refused(&wrong, create, statement))?;
         let planned = |query: &ast::Query| {
             self.with_provider(|provider| {
                 let planned = provider.plan(&with_samples(query, parameters));
@@ -173,7 +180,7 @@ impl Planner {
                 .with_hint("declare each column of the query"));
         }
         let named = template("SELECT * FROM placeholder", statement)?;
-        planned(&rows_query(named, body.clone(), &create.result)).map(drop)
+        planned(&rows_query(named, body.clone(), create.name.as_str(), &create.result)).map(drop)
     }
 
     /// An expression without calls of functions that are defined.
@@ -184,6 +191,11 @@ impl Planner {
             None => Ok(expression.clone()),
         }
     }
+}
+
+fn refused(wrong: &Wrong, create: &CreateFunction, statement: &Statement) -> TextError {
+    let place = statement.script().span_of_tokens(wrong.place).unwrap_or(create.name.span);
+    statement.error(place, wrong.message.clone()).with_hint(wrong.hint)
 }
 
 /// Whether a call of this name is a call, and no syntax of its own.

@@ -7,6 +7,19 @@ use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, TableFactor, Visi
 use super::{Statement, parts};
 use crate::text::walk::walk;
 
+/// The functions of the language that are called in FROM.
+pub(crate) const TABLE_FUNCTIONS: [&str; 9] = [
+    "tumble",
+    "hop",
+    "session",
+    "late",
+    "splitstream",
+    "mapstream",
+    "mergestream",
+    "postfilter",
+    "adaptive_regions",
+];
+
 /// The names of all functions that a tree calls, once for each call.
 pub(crate) fn calls_in(node: &impl Visit) -> Vec<String> {
     let mut calls = Calls::default();

@@ -53,7 +53,7 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::ast::Spanned;
 
 pub use self::as_of::AsOf;
-pub(crate) use self::calls::{called, calls_in, normal};
+pub(crate) use self::calls::{TABLE_FUNCTIONS, called, calls_in, normal};
 pub(crate) use self::clauses::not_given;
 pub(crate) use self::columns::text_length;
 pub use self::columns::{Column, Columns, Watermark};
