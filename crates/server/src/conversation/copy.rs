@@ -86,7 +86,7 @@ impl Conversation<'_> {
         loop {
             let request = match inbox.take() {
                 Ok(Some(request)) => request,
-                Ok(None) => return Err(super::execute::gone()),
+                Ok(None) => return Err(Stop::Gone),
                 Err(error) => return Err(Stop::Report(Box::new(Report::from(&error)))),
             };
             match request {

@@ -93,7 +93,7 @@ impl Conversation<'_> {
                 // Who goes from here on cancels the query; who went before did not know of it.
                 if self.inbox.has_ended() {
                     rows.abandon();
-                    return Err(gone());
+                    return Err(Stop::Gone);
                 }
                 Ok(Answer::Rows(rows))
             }
@@ -280,7 +280,7 @@ impl Conversation<'_> {
         self.writer.flush()?;
         if self.inbox.has_ended() {
             rows.abandon();
-            return Err(gone());
+            return Err(Stop::Gone);
         }
         Ok(())
     }
@@ -302,10 +302,6 @@ impl Conversation<'_> {
         }
         Ok(())
     }
-}
-
-pub(super) fn gone() -> Stop {
-    Stop::Connection(std::io::ErrorKind::ConnectionAborted.into())
 }
 
 /// How a definition is answered.

@@ -47,6 +47,8 @@ pub(crate) enum Stop {
     Report(Box<Report>),
     /// The client cannot be reached.
     Connection(io::Error),
+    /// Nothing more comes from the client: it has gone, or the server is shutting down.
+    Gone,
 }
 
 impl From<Report> for Stop {
@@ -170,6 +172,7 @@ impl<'a> Conversation<'a> {
             match answered {
                 Ok(()) => {}
                 Err(Stop::Connection(error)) => return Err(error),
+                Err(Stop::Gone) => return self.leave(),
                 // The server cancels what its sessions wait for when it ends.
                 Err(Stop::Report(report))
                     if report.code == QUERY_CANCELED && self.shared.connections.is_stopping() =>
