@@ -98,6 +98,12 @@ impl CutJournal {
         self.progress.release(cycle.saturating_add(1));
     }
 
+    /// Asks for the cuts from this cycle on once more; whether they are still there. They then stay until they are
+    /// released again.
+    pub fn keep_from(&self, cycle: u64) -> bool {
+        self.progress.keep_from(cycle)
+    }
+
     /// Durably cuts off the cuts with larger numbers, whose rows were lost in a power failure. `None`: all.
     ///
     /// # Errors

@@ -16,6 +16,8 @@ pub struct StreamProgress {
     bytes: AtomicU64,
     failure: Mutex<Option<Cause>>,
     changed: Condvar,
+    /// Held while it is decided what is removed.
+    removing: Mutex<()>,
 }
 
 impl StreamProgress {
@@ -69,6 +71,27 @@ impl StreamProgress {
     /// next appends or syncs.
     pub fn release(&self, position: u64) {
         self.released.fetch_max(position, Ordering::AcqRel);
+    }
+
+    /// Asks for what was released from `position` on once more; whether it is still there. It then stays until it is
+    /// released again.
+    pub fn keep_from(&self, position: u64) -> bool {
+        let _deciding = self.removing.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_there = self.first() <= position;
+        if is_there {
+            self.released.fetch_min(position, Ordering::AcqRel);
+        }
+        is_there
+    }
+
+    /// What is below `position` will be removed, unless it is needed again meanwhile; whether it is not.
+    pub(crate) fn give_up_before(&self, position: u64) -> bool {
+        let _deciding = self.removing.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_released = self.released() >= position;
+        if is_released {
+            self.set_first(position);
+        }
+        is_released
     }
 
     pub(crate) fn set_first(&self, position: u64) {

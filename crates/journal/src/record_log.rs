@@ -119,15 +119,18 @@ impl RecordLog {
         Ok(start + u64::from(count))
     }
 
-    /// Whether the limit on bytes leaves room for a record.
-    pub(crate) fn has_room(&self) -> bool {
+    /// Whether the limit on bytes leaves room for a record, once what is no longer needed is removed.
+    pub(crate) fn has_room(&mut self) -> Result<bool, Cause> {
         let progress = &self.shared.progress;
-        let bytes = progress.bytes();
-        if bytes < self.settings.bytes_max || progress.released() >= progress.end() {
-            return true;
+        let is_over = |progress: &StreamProgress| progress.bytes() >= self.settings.bytes_max;
+        if !is_over(progress) {
+            return Ok(true);
         }
-        bytes - self.released_segments().iter().map(|segment| segment.written()).sum::<u64>()
-            < self.settings.bytes_max
+        if progress.released() >= progress.end() && progress.end() > self.tail.segment.first {
+            self.begin_segment(0)?;
+        }
+        self.remove_released()?;
+        Ok(self.shared.progress.bytes() < self.settings.bytes_max)
     }
 
     /// What is to be synced now; `None`: nothing.
@@ -168,7 +171,9 @@ impl RecordLog {
             if !is_over && history < bytes.saturating_add(self.settings.retain_bytes) {
                 break;
             }
-            self.remove_oldest(&segment)?;
+            if !self.remove_oldest(&segment)? {
+                break;
+            }
             history -= bytes;
         }
         Ok(())
@@ -182,31 +187,26 @@ impl RecordLog {
         pairs.map(|pair| pair[0].clone()).collect()
     }
 
-    fn remove_oldest(&mut self, segment: &Segment) -> Result<(), Cause> {
+    /// Whether it is removed: it may be needed again meanwhile.
+    fn remove_oldest(&mut self, segment: &Segment) -> Result<bool, Cause> {
         let medium = &self.shared.medium;
         {
             let mut segments = self.shared.segments();
+            if !self.shared.progress.give_up_before(segments[1].first) {
+                return Ok(false);
+            }
             segments.remove(0);
-            self.shared.progress.set_first(segments[0].first);
         }
         self.count_bytes();
         // The name must be gone for good before the next one is removed: a power failure must leave no gap.
         let removed = medium.remove(&segment.path).and_then(|()| medium.sync_folder(&self.settings.folder));
-        removed.map_err(|error| failed("remove", &segment.path, error))
+        removed.map_err(|error| failed("remove", &segment.path, error))?;
+        Ok(true)
     }
 
-    /// Removes what it can if the limit is reached; an error if it is still reached.
+    /// An error if there is no room for a record.
     fn make_room(&mut self) -> Result<(), Cause> {
-        let progress = &self.shared.progress;
-        let is_over = |progress: &StreamProgress| progress.bytes() >= self.settings.bytes_max;
-        if is_over(progress)
-            && progress.released() >= progress.end()
-            && progress.end() > self.tail.segment.first
-        {
-            self.begin_segment(0)?;
-        }
-        self.remove_released()?;
-        if self.shared.progress.bytes() < self.settings.bytes_max {
+        if self.has_room()? {
             return Ok(());
         }
         let (folder, limit) = (self.settings.folder.display(), self.settings.bytes_max);

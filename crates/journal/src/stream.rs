@@ -146,8 +146,11 @@ impl StreamWriter {
         self.log.origins.offsets()
     }
 
-    /// Whether the limit of bytes leaves room for rows. Ask before appending.
-    pub fn has_room(&self) -> bool {
+    /// Whether the limit of bytes leaves room for rows, once what is no longer needed is removed. Ask before appending.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn has_room(&mut self) -> Result<bool, Cause> {
         self.log.has_room()
     }
 

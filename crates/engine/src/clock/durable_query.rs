@@ -229,12 +229,31 @@ fn create(
     folder.journal.set_query(text)
 }
 
-/// The first logged cut behind which the journals have all rows; `None`: they have all rows that there ever were.
+/// The first logged cut behind which the journals have all rows; `None`: they have all rows that there ever were. What it
+/// finds stays: until the query begins, nothing more is released.
 fn earliest(log: &ClockJournal, own: &[SourceJournal]) -> Result<Option<Cut>, Cause> {
-    let (mut reader, start) = (log.cuts().reader(), log.cuts().start());
+    let first = || own.iter().map(|source| source.progress.first()).collect::<Vec<_>>();
+    loop {
+        let (start, first_there) = (log.cuts().start(), first());
+        if !log.cuts().keep_from(start) {
+            continue;
+        }
+        let cut = earliest_from(start, log, own)?;
+        let keep = |(at, source): (usize, &SourceJournal)| {
+            source.progress.keep_from(cut.as_ref().map_or(0, |cut| cut.positions[at]))
+        };
+        // What was released before may be removed at any time, and then a later cut is the first one.
+        if own.iter().enumerate().all(keep) || first() == first_there {
+            return Ok(cut);
+        }
+    }
+}
+
+fn earliest_from(start: u64, log: &ClockJournal, own: &[SourceJournal]) -> Result<Option<Cut>, Cause> {
     if start == 0 && own.iter().all(|source| source.progress.first() == 0) {
         return Ok(None);
     }
+    let mut reader = log.cuts().reader();
     let mut cut = None;
     for cycle in start..log.cuts().end() {
         cut = reader.read(cycle)?.map(|logged| of_sources(&logged, own));

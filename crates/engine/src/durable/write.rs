@@ -171,7 +171,7 @@ impl Writer {
             self.sync(now)?;
             return Ok(Step::Ended(false));
         }
-        if !self.journal.has_room() {
+        if !self.journal.has_room()? {
             // What is no longer needed is removed with the next sync.
             self.sync(now)?;
             self.tell_of_full_journal(now);

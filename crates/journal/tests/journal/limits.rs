@@ -53,7 +53,7 @@ fn the_limit_holds_rows_back_until_they_are_released() {
     let progress = writer.progress();
     for _ in 0..5 {
         let first = writer.end();
-        while writer.has_room() {
+        while writer.has_room().unwrap() {
             writer.append(&rows(writer.end(), 5), 0, None).unwrap();
         }
         assert!(writer.end() > first + 20 && progress.bytes() < 22_000, "{}", progress.bytes());
@@ -62,7 +62,7 @@ fn the_limit_holds_rows_back_until_they_are_released() {
             Err(Cause { fault: Fault::Resource, .. })
         ));
         progress.release(writer.end() - 1);
-        assert!(writer.has_room());
+        assert!(writer.has_room().unwrap());
     }
     writer.sync().unwrap();
     assert!(progress.first() > 50 && progress.bytes() < 15_000);
@@ -76,11 +76,11 @@ fn one_record_larger_than_the_limit_does_not_hold_back_for_ever() {
     let settings = StreamSettings { segment_bytes: 4096, bytes_max: 20_000, ..StreamSettings::default() };
     let (mut writer, mut reader) = open(&FaultDisk::new(), &settings);
     for round in 0..4 {
-        assert!(writer.has_room(), "round {round}");
+        assert!(writer.has_room().unwrap(), "round {round}");
         let start = writer.end();
         writer.append(&rows(start, 3000), 0, None).unwrap();
         assert_eq!(reader.read(start).unwrap().unwrap().rows, rows(start, 3000));
-        assert!(!writer.has_room());
+        assert!(!writer.has_room().unwrap());
         writer.progress().release(writer.end());
     }
 }
@@ -96,6 +96,32 @@ fn history_is_kept_as_far_as_asked() {
     }
     let bytes = writer.progress().bytes();
     assert!((12_000..21_000).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn what_was_released_and_is_still_there_can_be_kept() {
+    let settings = StreamSettings { retain_bytes: 12_000, ..small() };
+    let (mut writer, mut reader) = open(&FaultDisk::new(), &settings);
+    let progress = writer.progress();
+    let append_released = |writer: &mut StreamWriter, times| {
+        for _ in 0..times {
+            let end = writer.append(&rows(writer.end(), 5), 0, None).unwrap();
+            writer.progress().release(end);
+            writer.sync().unwrap();
+        }
+    };
+    append_released(&mut writer, 100);
+    let first = progress.first();
+    assert!(first > 0 && progress.released() == writer.end());
+    assert!(!progress.keep_from(first - 1), "it is removed");
+    assert!(progress.keep_from(first));
+    for _ in 0..100 {
+        writer.append(&rows(writer.end(), 5), 0, None).unwrap();
+        writer.sync().unwrap();
+    }
+    assert!(reader.read(first).unwrap().is_some() && progress.first() == first);
+    append_released(&mut writer, 1);
+    assert!(progress.first() > first, "it is released again");
 }
 
 #[test]
