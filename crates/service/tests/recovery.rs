@@ -221,7 +221,10 @@ fn functions_and_what_uses_them_mean_the_same_after_a_restart() {
     let mut session = Session::new(&runtime);
     assert_eq!(numbers(&mut session, asked), numbers_before);
     let error = why_not(&mut session, "DROP FUNCTION more");
-    assert!(error.contains("uses function 'more'"), "{error}");
+    assert!(
+        error.contains("view 'after', view 'before' and function 'from_to' use function 'more'"),
+        "{error}"
+    );
     define(&mut session, "DROP VIEW before; DROP VIEW after; DROP FUNCTION from_to; DROP FUNCTION more");
     drop((session, runtime));
     let runtime = open(planner(), &path);

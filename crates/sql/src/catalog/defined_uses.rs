@@ -40,10 +40,10 @@ impl Catalog {
         }
     }
 
-    /// A definition that uses a function, in words.
-    pub(crate) fn user_of(&self, function: &str) -> Option<String> {
-        let mut users = self.uses.0.iter().filter(|(_, functions)| functions.contains(function));
-        users.next().map(|((kind, name), _)| format!("{} '{name}'", kind.keyword().to_lowercase()))
+    /// The definitions that use a function, in words.
+    pub(crate) fn users_of(&self, function: &str) -> Vec<String> {
+        let users = self.uses.0.iter().filter(|(_, functions)| functions.contains(function));
+        users.map(|((kind, name), _)| format!("{} '{name}'", kind.keyword().to_lowercase())).collect()
     }
 
     /// What is replaced may have been of another kind: sources, views and sinks share their names.

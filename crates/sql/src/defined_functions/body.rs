@@ -202,6 +202,12 @@ pub(crate) fn with_samples(query: &Query, parameters: &[(String, DataType)]) -> 
     query
 }
 
+/// With which values a query is tried when it is defined, in words.
+pub(crate) fn tried_with(parameters: &[(String, DataType)]) -> String {
+    let values = parameters.iter().map(|(name, data_type)| format!("{name} = {}", sample(data_type)));
+    format!("its definition was tried with {}", values.collect::<Vec<_>>().join(", "))
+}
+
 /// Some value of a type, so that windows of a length and `LIMIT` can be planned with it.
 fn sample(data_type: &DataType) -> Expr {
     let text = |value: &str| Expr::value(Value::SingleQuotedString(value.to_owned()));

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast;
 
-pub(crate) use self::body::{Wrong, check, check_keys, rows_query, with_samples};
+pub(crate) use self::body::{Wrong, check, check_keys, rows_query, tried_with, with_samples};
 pub(crate) use self::expand::{Expansion, TableCall};
 pub(crate) use self::parameter_types::parameter_types;
 pub(crate) use self::size::nodes;

@@ -239,9 +239,7 @@ impl Planner {
                 match kind {
                     RelationKind::Places => drop(self.catalog.places.remove(name.as_str())),
                     RelationKind::Function => {
-                        if let Some(user) = self.catalog.user_of(name.as_str()) {
-                            let message = format!("{user} uses function '{name}'");
-                            let hint = format!("drop {user} first");
+                        if let Some((message, hint)) = self.used(name) {
                             return Err(statement.error(name.span, message).with_hint(hint));
                         }
                         drop(self.catalog.defined.remove(name.as_str()));

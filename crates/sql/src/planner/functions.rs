@@ -10,12 +10,15 @@ use super::select::template;
 use super::{Planner, Reply};
 use crate::defined_functions::{
     DefinedFunction, DefinedFunctions, Expansion, LEVELS_MAX, Meaning, NODES_MAX, Wrong, check, check_keys,
-    nodes, rows_query, typed, with_samples,
+    nodes, rows_query, tried_with, typed, with_samples,
 };
 use crate::statement::{
-    CreateFunction, FunctionBody, FunctionResult, RelationKind, Statement, TABLE_FUNCTIONS, parse,
+    CreateFunction, FunctionBody, FunctionResult, Name, RelationKind, Statement, TABLE_FUNCTIONS, parse,
 };
 use crate::text::{Problem, TextError};
+
+/// How many users of a function are named.
+const USERS_SHOWN: usize = 8;
 
 impl Planner {
     pub(super) fn create_function(
@@ -76,6 +79,24 @@ impl Planner {
         check_size(&function, create, statement)?;
         self.catalog.defined.insert(name.to_owned(), Arc::new(function));
         Ok(Reply::Done(format!("function {name} created")))
+    }
+
+    /// Why a function cannot be dropped, and what to do first; `None` if nothing uses it.
+    pub(super) fn used(&self, name: &Name) -> Option<(String, String)> {
+        let users = self.catalog.users_of(name.as_str());
+        let (named, further) = users.split_at(users.len().min(USERS_SHOWN));
+        match (named, further.len()) {
+            ([], _) => None,
+            ([user], _) => Some((format!("{user} uses function '{name}'"), format!("drop {user} first"))),
+            ([first @ .., last], 0) => {
+                let users = format!("{} and {last}", first.join(", "));
+                Some((format!("{users} use function '{name}'"), "drop them first".to_owned()))
+            }
+            (named, more) => {
+                let users = format!("{} and {more} more", named.join(", "));
+                Some((format!("{users} use function '{name}'"), "drop them first".to_owned()))
+            }
+        }
     }
 
     /// Refuses a name that means something else where functions are called.
@@ -168,7 +189,13 @@ impl Planner {
         let planned = |query: &ast::Query| {
             self.with_provider(|provider| {
                 let planned = provider.plan(&with_samples(query, parameters));
-                planned.map_err(|error| provider.text_error(&error, statement))
+                planned.map_err(|error| {
+                    let error = provider.text_error(&error, statement);
+                    let is_of_values = !parameters.is_empty() && !is_of_names(error.problem);
+                    let tried = is_of_values.then(|| tried_with(parameters));
+                    let hint = error.hint.clone().or(tried);
+                    error.with_optional_hint(hint)
+                })
             })
         };
         let found = planned(body)?.0.schema().fields().len();
@@ -191,6 +218,11 @@ impl Planner {
             None => Ok(expression.clone()),
         }
     }
+}
+
+/// Whether an error would be the same with other values of the parameters.
+fn is_of_names(problem: Problem) -> bool {
+    matches!(problem, Problem::UnknownRelation | Problem::UnknownColumn | Problem::UnknownFunction)
 }
 
 fn refused(wrong: &Wrong, create: &CreateFunction, statement: &Statement) -> TextError {

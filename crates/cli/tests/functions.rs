@@ -1,0 +1,141 @@
+//! Functions that are defined in SQL, in pipelines and databases that are killed and started again.
+#![cfg(all(unix, feature = "sql"))]
+
+mod support;
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use support::child::{signal, wait_until};
+use support::run::{Run, log};
+use support::*;
+
+/// A pipeline whose sink reads a function of rows, which calls one of values.
+fn script(factor: u64) -> String {
+    format!(
+        "CREATE SOURCE orders (id BIGINT, amount BIGINT)
+             WITH (path = 'orders.csv', header = true, follow = true, durable = true);
+         SET journal = 'journal';
+         SET snapshot_every = '20 ms';
+         CREATE FUNCTION priced(amount BIGINT) RETURNS BIGINT AS 'amount * {factor}';
+         CREATE FUNCTION large(amount BIGINT) RETURNS TABLE (id BIGINT, amount BIGINT) AS
+             $$ SELECT id, priced(orders.amount) FROM orders WHERE orders.amount >= amount $$;
+         CREATE SINK out AS SELECT id, amount FROM large(50) WITH (path = 'out.csv');\n"
+    )
+}
+
+fn append(folder: &Path, ids: std::ops::Range<u64>) {
+    let mut file = OpenOptions::new().append(true).open(folder.join("orders.csv")).unwrap();
+    let lines: String = ids.map(|id| format!("{id},{}\n", id % 100)).collect();
+    file.write_all(lines.as_bytes()).unwrap();
+}
+
+fn lines(folder: &Path) -> Vec<String> {
+    let text = fs::read_to_string(folder.join("out.csv")).unwrap_or_default();
+    // The last line may be being written.
+    let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
+    whole.lines().skip(1).map(str::to_owned).collect()
+}
+
+fn expected(ids: u64) -> Vec<String> {
+    (0..ids).filter(|id| id % 100 >= 50).map(|id| format!("{id},{}", id % 100 * 3)).collect()
+}
+
+#[test]
+fn a_durable_pipeline_goes_on_with_its_functions_and_not_with_others() {
+    let folder = folder_with(&[("orders.csv", "id,amount\n"), ("p.sql", &script(3))]);
+    let folder = folder.path();
+    let mut due = 0;
+    for round in 0..4 {
+        append(folder, due..due + 300);
+        due += 300;
+        let mut run = Run::begin(folder);
+        run.wait_until("its rows are there", || lines(folder) == expected(due));
+        match round % 2 {
+            0 => run.kill(),
+            _ => run.interrupt(),
+        }
+    }
+    // Another body is another query, though the text of the sink is the same.
+    fs::write(folder.join("p.sql"), script(4)).unwrap();
+    let before = log(folder).len();
+    let refused = Run::begin(folder).ended();
+    let told = log(folder)[before..].to_owned();
+    assert!(refused == Some(2) && told.contains("belongs to a different query"), "{refused:?} {told}");
+    assert_eq!(lines(folder), expected(due));
+}
+
+/// A server with data in a folder, and its port.
+fn serve(folder: &Path) -> (Child, String) {
+    let mut command =
+        tidemill(folder, &["serve", "--data", "tides", "--listen", "127.0.0.1:0", "--http", "off"]);
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let (_, rest) = line.split_once("127.0.0.1:").unwrap_or_else(|| panic!("no address: {line}"));
+    (child, rest.split(';').next().unwrap().to_owned())
+}
+
+/// The rows of a statement, without headers; `None` if there is no psql.
+fn psql(port: &str, statement: &str) -> Option<String> {
+    let arguments =
+        ["-X", "-A", "-t", "-h", "127.0.0.1", "-U", "me", "-d", "db", "-p", port, "-c", statement];
+    match Command::new("psql").args(arguments).output() {
+        Ok(output) => {
+            Some(String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr))
+        }
+        Err(error) => {
+            let is_required = std::env::var("TIDEMILL_CLIENTS").is_ok_and(|value| value == "required");
+            assert!(!is_required, "psql cannot be run: {error}");
+            eprintln!("skipped: psql cannot be run: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn a_killed_database_has_its_functions_and_what_uses_them_again() {
+    let folder = folder_with(&[("in.csv", "id\n1\n2\n3\n")]);
+    let folder = folder.path();
+    let (mut server, port) = serve(folder);
+    let created = psql(
+        &port,
+        "CREATE SOURCE input (id BIGINT) WITH (path = 'in.csv');
+         CREATE FUNCTION more(x BIGINT) RETURNS BIGINT AS 'x + 1';
+         CREATE FUNCTION from_on(least BIGINT) RETURNS TABLE (id BIGINT) AS
+             'SELECT more(id) FROM input WHERE id >= least';
+         CREATE MATERIALIZED VIEW v AS SELECT id, more(id) AS m FROM from_on(2);
+         CREATE OR REPLACE FUNCTION more(x BIGINT) RETURNS BIGINT AS 'x + 100'",
+    );
+    let reads = |port: &str| {
+        let asked = "SELECT id, m FROM v ORDER BY 1";
+        wait_until("the view is filled", || psql(port, asked).unwrap() == "3|4\n4|5\n");
+        assert_eq!(psql(port, "SELECT more(id) FROM v ORDER BY 1").unwrap(), "103\n104\n");
+        let refused = psql(port, "DROP FUNCTION more").unwrap();
+        assert!(
+            refused.contains("materialized view 'v' and function 'from_on' use function 'more'"),
+            "{refused}"
+        );
+    };
+    if created.is_some() {
+        reads(&port);
+    }
+    signal(&server, "KILL");
+    server.wait().unwrap();
+    if created.is_none() {
+        return;
+    }
+    let (mut server, port) = serve(folder);
+    reads(&port);
+    let dropped = psql(&port, "DROP MATERIALIZED VIEW v; DROP FUNCTION from_on; DROP FUNCTION more").unwrap();
+    assert_eq!(dropped, "DROP MATERIALIZED VIEW\nDROP FUNCTION\nDROP FUNCTION\n");
+    signal(&server, "KILL");
+    server.wait().unwrap();
+    let (mut server, port) = serve(folder);
+    let unknown = psql(&port, "SELECT more(1)").unwrap();
+    assert!(unknown.contains("unknown function `more`"), "{unknown}");
+    signal(&server, "TERM");
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
