@@ -93,7 +93,8 @@ fn check(
     let expected = duckdb.answer(&query.sql.duckdb);
     let mut answered = false;
     for way in WAYS {
-        let definitions: String = tables.iter().map(|table| table.declare(way.declared(), folder)).collect();
+        let declared = tables.iter().map(|table| table.declare(way.declared(), folder));
+        let definitions: String = declared.chain([query.definitions.clone()]).collect();
         let fault = |text: String| Some(Fault { way: *way, text });
         match (answer(&definitions, &query.sql.ours, *way), &expected) {
             (Answer::Refused(text), _) if text.contains("is a bug") => return fault(text),
@@ -168,11 +169,12 @@ fn report(family: Family, seed: u64, at: u64, query: &Query, tables: &[Table], f
     let declared: String =
         tables.iter().filter(named).map(|table| table.declare(fault.way.declared(), folder)).collect();
     format!(
-        "\n=== {family:?}, query {at}, {:?}: {}\n-- for DuckDB\n{scripts}\n{};\n-- for Tidemill\n{declared}{};\n\
+        "\n=== {family:?}, query {at}, {:?}: {}\n-- for DuckDB\n{scripts}\n{};\n-- for Tidemill\n{declared}{}{};\n\
          -- again: TIDEMILL_DUCKDB_SEED={seed} TIDEMILL_DUCKDB_QUERY={at} TIDEMILL_DUCKDB_QUERIES={}",
         fault.way,
         fault.text,
         query.sql.duckdb,
+        query.definitions,
         query.sql.ours,
         at + 1
     )

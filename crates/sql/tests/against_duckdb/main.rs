@@ -17,6 +17,7 @@ mod differences;
 mod duckdb;
 mod expression;
 mod frames;
+mod functions;
 mod golden;
 mod mixed;
 mod query;
@@ -68,4 +69,5 @@ families! {
     random_count_windows: CountWindows;
     random_lists: Lists;
     random_shapes: Shapes;
+    random_functions: Functions;
 }

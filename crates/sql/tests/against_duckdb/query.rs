@@ -3,6 +3,7 @@
 use super::count_windows::{count_windows, lists};
 use super::expression::Expressions;
 use super::frames::frames;
+use super::functions::functions;
 use super::random::Random;
 use super::shapes::shapes;
 use super::sql::{Sql, sql};
@@ -11,6 +12,8 @@ use super::subqueries::{mixed_sets, subqueries};
 /// A query.
 #[derive(Clone)]
 pub struct Query {
+    /// What we define before it; what DuckDB defines is a part of its text.
+    pub definitions: String,
     pub sql: Sql,
     /// Whether the order of its rows is part of the answer.
     pub ordered: bool,
@@ -32,6 +35,7 @@ pub enum Family {
     CountWindows,
     Lists,
     Shapes,
+    Functions,
 }
 
 /// What groups, keys and distinct rows are made of.
@@ -44,7 +48,7 @@ pub const MILD_DOUBLES: &str = "CASE WHEN abs(d) BETWEEN 1e15 AND 1.8e308 THEN N
 impl Family {
     pub fn query(self, random: &mut Random) -> Query {
         let mut of_t = Expressions { random, qualifiers: &[""] };
-        let unordered = |sql| Query { sql, ordered: false };
+        let unordered = |sql| Query { definitions: String::new(), sql, ordered: false };
         match self {
             Family::Rows => unordered(rows(&mut of_t)),
             Family::Groups => unordered(groups(&mut of_t)),
@@ -52,7 +56,7 @@ impl Family {
             Family::Joins => unordered(joins(random)),
             Family::Sets if of_t.random.is_once_in(2) => unordered(mixed_sets(&mut of_t)),
             Family::Sets => unordered(sets(&mut of_t)),
-            Family::Orders => Query { sql: orders(&mut of_t), ordered: true },
+            Family::Orders => Query { ordered: true, ..unordered(orders(&mut of_t)) },
             Family::Windows => unordered(windows(&mut of_t)),
             Family::Running => unordered(running(&mut of_t)),
             Family::Subqueries => unordered(subqueries(random)),
@@ -60,6 +64,7 @@ impl Family {
             Family::CountWindows => unordered(count_windows(&mut of_t)),
             Family::Lists => unordered(lists(&mut of_t)),
             Family::Shapes => unordered(shapes(random)),
+            Family::Functions => functions(random),
         }
     }
 }
