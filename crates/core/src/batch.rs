@@ -1,8 +1,10 @@
 //! Batches: the rows of a stream within one cycle, as Arrow columns, each row with its position.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrowPrimitiveType, RecordBatch, make_array};
-use arrow_buffer::{Buffer, ScalarBuffer};
+use arrow_array::{ArrowPrimitiveType, RecordBatch};
+use arrow_buffer::ScalarBuffer;
+
+use crate::memory::bytes_of_rows;
 
 use crate::merged_rows::{MergedRows, Side};
 
@@ -95,30 +97,6 @@ impl Batch {
     pub fn as_rows(&self) -> Rows<'_> {
         Rows::new(self, 0, self.len())
     }
-}
-
-/// The bytes of the columns of a batch, without what they share with others.
-///
-/// ```
-/// use std::sync::Arc;
-/// use tidemill_core::arrow::array::{RecordBatch, UInt64Array};
-///
-/// let column = Arc::new(UInt64Array::from(vec![7, 8, 9])) as _;
-/// let rows = RecordBatch::try_from_iter([("vid", column)]).unwrap();
-/// assert_eq!(tidemill_core::bytes_of_rows(&rows), 24);
-/// ```
-pub fn bytes_of_rows(rows: &RecordBatch) -> usize {
-    rows.columns().iter().map(|column| bytes_of(column)).sum()
-}
-
-/// The bytes of a column's buffers and of its children's. This does not count the allocation behind them: the columns
-/// of a message from another process all share one allocation.
-fn bytes_of(column: &dyn Array) -> usize {
-    let column = column.to_data();
-    let buffers: usize = column.buffers().iter().map(Buffer::len).sum();
-    let nulls = column.nulls().map_or(0, |nulls| nulls.len().div_ceil(8));
-    let children = column.child_data().iter().map(|child| bytes_of(&make_array(child.clone())));
-    buffers + nulls + children.sum::<usize>()
 }
 
 /// Consecutive rows of one partition within a grouped batch.

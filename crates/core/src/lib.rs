@@ -32,7 +32,7 @@ pub mod source;
 pub mod state;
 pub mod transform;
 
-pub use batch::{Batch, PartitionedBatch, Rows, Run, SharedRows, bytes_of_rows};
+pub use batch::{Batch, PartitionedBatch, Rows, Run, SharedRows};
 pub use clock::{Clock, ManualClock, SystemClock, ThreadTime, TimeOfDay};
 pub use connections::{Heard, Stretch};
 pub use cut::{Cut, CutLog, MemoryCutLog, SplitChange};

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidemill_core::arrow::array::RecordBatch;
-use tidemill_core::{Faults, Progress, bytes_of_rows};
+use tidemill_core::memory::bytes_of_rows;
+use tidemill_core::{Faults, Progress};
 use tracing::{Level, enabled, warn};
 
 /// The log has at most one line in this time about a source's bad rows, and one about its late ones.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidemill_core::bytes_of_rows;
+use tidemill_core::memory::bytes_of_rows;
 use tidemill_flow::Chunk;
 
 /// The rows of one source in one cycle. They count as held until the last query has taken them.
