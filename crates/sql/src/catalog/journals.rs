@@ -6,6 +6,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 
 use super::Catalog;
+use crate::logical::tree::PlanTree;
 use crate::relations::named_relations::Relation;
 use crate::relations::source_definition::scanned;
 
@@ -38,7 +39,7 @@ impl Catalog {
         let inputs = self.sinks.values().flat_map(|sink| &sink.inputs);
         let mut names: BTreeSet<String> = sources.collect();
         for plan in views.chain(inputs) {
-            let _ = plan.apply_with_subqueries(|node| {
+            let _ = plan.look_through_with_subqueries(|node| {
                 if let LogicalPlan::TableScan(scan) = node
                     && let Some(source) = scanned(scan.source.as_ref())
                 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampNanosecondArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::{Expr, Operator};
@@ -14,6 +14,7 @@ use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use tidemill_engine::{Cause, Cut, Expression};
 
 use crate::expressions::dictionary::OverDictionary;
+use crate::logical::tree::Tree;
 
 /// The name of the column that holds the cycle's closing time; no column of a query has this name.
 const NOW_COLUMN: &str = "now()";
@@ -128,7 +129,7 @@ fn relocate(
     physical: &Arc<dyn PhysicalExpr>,
     place: impl Fn(usize) -> usize,
 ) -> Result<Arc<dyn PhysicalExpr>> {
-    let relocated = Arc::clone(physical).transform_up(|part| {
+    let relocated = Arc::clone(physical).rewrite_up(|part| {
         let Some(column) = as_column(&part) else { return Ok(Transformed::no(part)) };
         let relocated = PhysicalColumn::new(column.name(), place(column.index()));
         Ok(Transformed::yes(Arc::new(relocated) as _))
@@ -163,7 +164,7 @@ fn rows_with_now(rows: &RecordBatch, cut: &Cut) -> Result<RecordBatch> {
 
 /// Overflow of integer sums, differences, products and negations is reported as an error.
 fn checked(expression: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
-    let checked = expression.transform_up(|part| {
+    let checked = expression.rewrite_up(|part| {
         let any = part.as_ref() as &dyn Any;
         if let Some(binary) = any.downcast_ref::<BinaryExpr>() {
             return Ok(Transformed::yes(Arc::new(binary.clone().with_fail_on_overflow(true)) as _));

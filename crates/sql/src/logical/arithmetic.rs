@@ -8,7 +8,7 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::compute::kernels::numeric::{add, mul, neg, sub};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::arrow::error::ArrowError;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -17,6 +17,8 @@ use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+
+use crate::logical::tree::{PlanTree, Tree};
 
 /// The plan with functions that detect overflow in place of operators, including subqueries.
 pub(crate) fn with_checks(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -61,15 +63,15 @@ pub(super) fn rewrite(
     plan: LogicalPlan,
     rewritten: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| {
+    plan.rewrite_up_with_subqueries(|node| {
         let schema = match node.inputs().as_slice() {
             [] => node.schema().as_ref().clone(),
             inputs => merge_schema(inputs),
         };
         let names = NamePreserver::new(&node);
-        node.map_expressions(|expression| {
+        node.rewrite_expressions(|expression| {
             let name = names.save(&expression);
-            let done = expression.transform_up(|part| rewritten(part, &schema))?;
+            let done = expression.rewrite_up(|part| rewritten(part, &schema))?;
             Ok(match done.transformed {
                 true => done.update_data(|expression| name.restore(expression)),
                 false => done,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams, WindowFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -15,6 +15,7 @@ use super::floats::{as_key, with_one_nan};
 use super::opaque::{with_opaque, with_plain_keys};
 use crate::aggregates::native_aggregate::native_aggregate;
 use crate::aggregates::own_aggregate::OwnAggregate;
+use crate::logical::tree::{PlanTree, Tree};
 
 /// The plan, guarded against cases in which DataFusion has other semantics or is wrong.
 pub(crate) fn for_batch(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -51,7 +52,7 @@ const ALL_ROWS: i64 = 1 << 62;
 /// The plan with a LIMIT where OFFSET has none. DataFusion 55 removes the order of a subquery below an OFFSET alone, and other
 /// rows are skipped.
 fn with_limits(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| match node {
+    plan.rewrite_up_with_subqueries(|node| match node {
         LogicalPlan::Limit(mut limit) if limit.skip.is_some() && limit.fetch.is_none() => {
             limit.fetch = Some(Box::new(lit(ALL_ROWS)));
             Ok(Transformed::yes(LogicalPlan::Limit(limit)))
@@ -143,7 +144,7 @@ fn over_inputs(
     plan: LogicalPlan,
     rewritten: impl Fn(LogicalPlan, &DFSchema) -> Result<Transformed<LogicalPlan>>,
 ) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| {
+    plan.rewrite_up_with_subqueries(|node| {
         let schema = merge_schema(&node.inputs());
         rewritten(node, &schema)
     })
@@ -156,9 +157,9 @@ fn with_names(
     rewritten: impl Fn(Expr) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&node);
-    node.map_expressions(|expression| {
+    node.rewrite_expressions(|expression| {
         let name = names.save(&expression);
-        let done = expression.transform_up(&rewritten)?;
+        let done = expression.rewrite_up(&rewritten)?;
         Ok(done.update_data(|expression| name.restore(expression)))
     })
 }

@@ -10,12 +10,13 @@ use datafusion::logical_expr::{
 };
 
 use super::finite::is_finite;
+use crate::logical::tree::PlanTree;
 use crate::refusal::refuse;
 
 /// The plan without DISTINCT ON, which is refused if the input does not end.
 pub(crate) fn without_distinct_on(plan: LogicalPlan) -> Result<LogicalPlan> {
     let ends = is_finite(&plan);
-    plan.transform_up_with_subqueries(|node| match node {
+    plan.rewrite_up_with_subqueries(|node| match node {
         LogicalPlan::Distinct(Distinct::On(_)) if !ends => Err(refuse(
             "DISTINCT ON keeps the first row in an order, and a stream has no final order",
             "number the rows of each window with ROW_NUMBER() and keep the first",

@@ -3,12 +3,13 @@
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 
+use crate::logical::tree::PlanTree;
 use crate::relations::source_definition::scanned;
 
 /// Whether all of a plan's input ends.
 pub(crate) fn is_finite(plan: &LogicalPlan) -> bool {
     let mut finite = true;
-    let _ = plan.apply_with_subqueries(|node| {
+    let _ = plan.look_through_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Some(source) = scanned(scan.source.as_ref())
         {

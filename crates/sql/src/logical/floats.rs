@@ -12,7 +12,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::types::{Float32Type, Float64Type};
 use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction};
 use datafusion::logical_expr::{
@@ -20,6 +20,8 @@ use datafusion::logical_expr::{
     ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TryCast, Union, Volatility,
     cast,
 };
+
+use crate::logical::tree::{PlanTree, Tree};
 
 use super::arithmetic::rewrite;
 use super::rounding::settle_type;
@@ -34,7 +36,7 @@ pub(crate) fn with_one_nan(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// The same for an expression.
 pub(crate) fn with_one_nan_in(expression: Expr, schema: &DFSchema) -> Result<Expr> {
-    expression.transform_up(|part| Ok(one_nan(part, schema))).data()
+    expression.rewrite_up(|part| Ok(one_nan(part, schema))).data()
 }
 
 fn one_nan(part: Expr, schema: &DFSchema) -> Transformed<Expr> {
@@ -178,7 +180,7 @@ fn compared_as_floats(list: &mut InSubquery, schema: &DFSchema) -> Result<bool> 
 
 /// The same for what `USING`, `EXCEPT` and `INTERSECT` compare, and for columns that `UNION` makes one.
 fn with_decimals_joined(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| match node {
+    plan.rewrite_up_with_subqueries(|node| match node {
         LogicalPlan::Union(union) => Ok(Transformed::yes(LogicalPlan::Union(with_floats(union)?))),
         LogicalPlan::Join(mut join) => {
             let (left, right) = (join.left.schema(), join.right.schema());

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, ScalarValue, exec_err, plan_datafusion_err, plan_err};
 use datafusion::execution::SessionStateDefaults;
 use datafusion::logical_expr::planner::ExprPlanner;
@@ -12,6 +12,8 @@ use datafusion::logical_expr::{
     AggregateUDF, ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility, WindowUDF, cast,
 };
+
+use crate::logical::tree::Tree;
 
 /// The closing time of the cycle.
 pub(super) const NOW: &str = "now";
@@ -150,7 +152,7 @@ impl ScalarUDFImpl for CycleTime {
 
 /// An expression in which `now()`, `current_date` and `current_time` are computed from `now`, a timestamp.
 pub(crate) fn with_now(expression: Expr, now: &Expr) -> Result<Transformed<Expr>> {
-    expression.transform_up(|part| match &part {
+    expression.rewrite_up(|part| match &part {
         Expr::ScalarFunction(call) if call.func.name() == NOW => Ok(Transformed::yes(now.clone())),
         Expr::ScalarFunction(call) if call.func.name() == CURRENT_DATE => {
             Ok(Transformed::yes(cast(now.clone(), DataType::Date32)))

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, JoinType, Result, TableReference};
 use datafusion::logical_expr::{
     Aggregate, Distinct, Expr, Extension, Filter, Join, LogicalPlan, Projection, SubqueryAlias, Union,
@@ -19,6 +19,7 @@ use super::node_of;
 use super::operator_call::OperatorCall;
 use super::split_stream::SplitStream;
 use super::window_assign::WindowAssign;
+use crate::logical::tree::{PlanTree, Tree};
 use crate::refusal::refuse;
 
 /// Tells the sub-streams of one `mapstream` from those of others.
@@ -82,7 +83,7 @@ pub(super) fn on_each(query: &LogicalPlan, mark: &SubStreamMark) -> Result<Logic
 /// Whether a plan contains one of the sub-streams, also in a subquery.
 fn reads(plan: &LogicalPlan, mark: &SubStreamMark) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.look_through_with_subqueries(|node| {
         found |= node_of::<SubStream>(node).is_some_and(|stream| stream.mark == *mark);
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
@@ -209,7 +210,7 @@ impl Lift<'_> {
             other => Ok(Transformed::no(other)),
         };
         let functions =
-            window.window_expr.iter().cloned().map(|function| Ok(function.transform_up(divide)?.data));
+            window.window_expr.iter().cloned().map(|function| Ok(function.rewrite_up(divide)?.data));
         let divided = Window::try_new(functions.collect::<Result<_>>()?, Arc::new(plan))?;
         let first = divided.input.schema().fields().len();
         let columns = divided.schema.columns();
@@ -296,8 +297,8 @@ impl Lift<'_> {
 
     /// A value from all rows of a sub-stream would have to be computed for each sub-stream.
     fn check_subqueries(&self, plan: &LogicalPlan) -> Result<()> {
-        plan.apply_expressions(|expression| {
-            expression.apply(|part| {
+        plan.look_through_expressions(|expression| {
+            expression.look_through(|part| {
                 let subquery = match part {
                     Expr::ScalarSubquery(subquery) => Some(subquery),
                     Expr::Exists(exists) => Some(&exists.subquery),

@@ -44,6 +44,7 @@ mod split_call;
 mod split_stream;
 mod time_patterns;
 mod total_kind;
+pub(crate) mod tree;
 mod vectors;
 mod window_assign;
 pub(crate) mod windows;

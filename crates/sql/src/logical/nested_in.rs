@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
@@ -12,9 +12,11 @@ use datafusion::logical_expr::{
     when,
 };
 
+use crate::logical::tree::{PlanTree, Tree};
+
 /// The plan in which `IN (SELECT ...)` within other conditions is NULL where it should be.
 pub(super) fn with_nulls(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| {
+    plan.rewrite_up_with_subqueries(|node| {
         let LogicalPlan::Filter(filter) = node else { return Ok(Transformed::no(node)) };
         let schema = merge_schema(&[&filter.input]);
         let conditions = split_conjunction_owned(filter.predicate.clone()).into_iter();
@@ -55,7 +57,7 @@ fn nested(part: Expr, false_is_null: bool, schema: &DFSchema) -> Result<Expr> {
             let found = or_null(InSubquery { negated: false, ..part.clone() }, schema)?;
             Ok(if part.negated { not(found) } else { found })
         }
-        part => part.map_children(|child| Ok(Transformed::yes(nested(child, false, schema)?))).data(),
+        part => part.rewrite_children(|child| Ok(Transformed::yes(nested(child, false, schema)?))).data(),
     }
 }
 

@@ -28,6 +28,8 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, TryCast, Volatility,
 };
 
+use crate::logical::tree::PlanTree;
+
 use super::arithmetic::rewrite;
 use super::rounding::depends_on_literal;
 
@@ -101,7 +103,7 @@ pub(crate) fn with_plain_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
         };
     };
-    plan.transform_up_with_subqueries(|node| match node {
+    plan.rewrite_up_with_subqueries(|node| match node {
         LogicalPlan::Join(mut join) => {
             join.on.iter_mut().for_each(|(left, right)| {
                 shown(left);

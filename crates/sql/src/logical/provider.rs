@@ -25,6 +25,7 @@ use super::relations::Relations;
 use super::spelling::Spelling;
 use crate::defined_functions::{DefinedFunctions, Expansion, TableCall};
 use crate::extension::Registry;
+use crate::logical::tree::PlanTree;
 use crate::refusal::refuse_at;
 use crate::relations::named_relations::{NamedRelations, Relation, ViewDefinition};
 use crate::relations::source_definition::{ScannedSource, SourceDefinition};
@@ -186,7 +187,7 @@ impl<'a> Provider<'a> {
 
     /// The plan of a view in which views that run are read instead of computed again. It was planned when none of them ran.
     fn over_running_views(&self, plan: &LogicalPlan) -> Result<LogicalPlan> {
-        let read = plan.clone().transform_down_with_subqueries(|node| {
+        let read = plan.clone().rewrite_down_with_subqueries(|node| {
             let LogicalPlan::SubqueryAlias(named) = &node else { return Ok(Transformed::no(node)) };
             let Some(Relation::View(view)) = self.catalog.get(named.alias.table()) else {
                 return Ok(Transformed::no(node));

@@ -1,18 +1,19 @@
 //! Rejects what the planner accepts but no query may contain: what no replay could repeat, and an order by missing
 //! columns.
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, SchemaError};
 use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF, Volatility};
 
 use super::functions::{CURRENT_DATE, CURRENT_TIME, NOW};
+use crate::logical::tree::{PlanTree, Tree};
 use crate::refusal::refuse;
 
 /// Checks that every function gives the same answer in every run over the same input.
 pub(crate) fn check_repeatable(plan: &LogicalPlan) -> Result<()> {
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expression| {
-            expression.apply(|part| {
+    plan.look_through_with_subqueries(|node| {
+        node.look_through_expressions(|expression| {
+            expression.look_through(|part| {
                 if let Expr::ScalarFunction(call) = part {
                     let name = call.func.name();
                     if !is_repeatable(&call.func) {
@@ -35,7 +36,7 @@ pub(crate) fn check_repeatable(plan: &LogicalPlan) -> Result<()> {
 
 /// Checks that a source can compute this column: it does so when a row arrives, before the row's cycle is closed.
 pub(crate) fn check_independent_of_cycles(column: &str, expression: Expr) -> Result<Expr> {
-    expression.apply(|part| {
+    expression.look_through(|part| {
         if let Expr::ScalarFunction(call) = part
             && is_time_of_cycle(&call.func)
         {
@@ -65,7 +66,7 @@ pub(crate) fn is_repeatable(function: &ScalarUDF) -> bool {
 
 /// Checks that the columns of ORDER BY exist, which DataFusion (55.2) notices only when it runs the plan.
 pub(crate) fn check_order(plan: &LogicalPlan) -> Result<()> {
-    plan.apply_with_subqueries(|node| {
+    plan.look_through_with_subqueries(|node| {
         let LogicalPlan::Sort(sort) = node else { return Ok(TreeNodeRecursion::Continue) };
         let schema = sort.input.schema();
         let columns = sort.expr.iter().flat_map(|by| by.expr.column_refs());

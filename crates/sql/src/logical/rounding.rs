@@ -12,6 +12,8 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, cast};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
+use crate::logical::tree::Tree;
+
 /// Functions that round decimals.
 const ROUNDING: &[&str] = &["floor", "ceil", "round"];
 
@@ -81,7 +83,6 @@ fn constant(expression: &Expr) -> Option<Option<i32>> {
 
 /// Whether a part of an expression gets its value only later.
 fn has_open_part(expression: &Expr) -> bool {
-    use datafusion::common::tree_node::TreeNode;
     let is_open = |part: &Expr| {
         matches!(
             part,
@@ -92,5 +93,5 @@ fn has_open_part(expression: &Expr) -> bool {
                 | Expr::WindowFunction(_)
         )
     };
-    expression.exists(|part| Ok(is_open(part))).unwrap_or(true)
+    expression.contains(|part| Ok(is_open(part))).unwrap_or(true)
 }

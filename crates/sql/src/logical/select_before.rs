@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, Extension, Filter, LogicalPlan, Operator};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::logical::tree::Tree;
 
 use super::node_of;
 use super::operator_call::OperatorCall;
@@ -59,7 +61,7 @@ impl OptimizerRule for SelectBefore {
 /// it would fail.
 fn may_come_before(condition: &Expr, call: &OperatorCall) -> bool {
     let mut may = true;
-    let visited = condition.apply(|part| {
+    let visited = condition.look_through(|part| {
         may &= match part {
             Expr::Column(column) => call.bound.carried.contains(&column.name),
             Expr::BinaryExpr(binary) => {
@@ -87,6 +89,6 @@ fn select(input: &LogicalPlan, condition: &Expr) -> Result<LogicalPlan> {
         }
         other => Ok(Transformed::no(other)),
     };
-    let condition = condition.clone().transform(own_column)?.data;
+    let condition = condition.clone().rewrite_up(own_column)?.data;
     Ok(LogicalPlan::Filter(Filter::try_new(condition, Arc::new(input.clone()))?))
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, Result, TableReference};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType, SortExpr};
@@ -12,6 +12,7 @@ use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType, SortExpr}
 use tidemill_engine::MemoryBudget;
 
 use crate::logical::ProcessNode;
+use crate::logical::tree::{PlanTree, Tree};
 use crate::query::first_rows::FirstRowsSpec;
 use crate::refusal::refuse;
 use crate::translate::{Kind, Relation, StateLimits, Translator, is_static, read_static, scan_of};
@@ -54,7 +55,7 @@ impl DividedQuery {
 
     /// The answer, given the rows of each part.
     pub fn answer(&self, rows: &[RecordBatch], memory: &MemoryBudget) -> Result<RecordBatch> {
-        let plan = self.plan.clone().transform_up_with_subqueries(|node| {
+        let plan = self.plan.clone().rewrite_up_with_subqueries(|node| {
             let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
             let index = (0..rows.len()).find(|index| part_name(*index) == scan.table_name.table());
             let Some(index) = index else { return Ok(Transformed::no(node)) };
@@ -77,7 +78,7 @@ impl PlanDivider<'_> {
         if matches!(plan, LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_)) {
             let is_subquery = |part: &Expr| Ok(matches!(part, Expr::ScalarSubquery(_)));
             for value in plan.expressions() {
-                if value.exists(is_subquery)? {
+                if value.contains(is_subquery)? {
                     return Err(refuse(
                         "VALUES cannot contain a subquery",
                         "write a SELECT for each row, with UNION ALL between them",
@@ -124,7 +125,7 @@ impl PlanDivider<'_> {
 
     /// The input of a subquery is divided like the query around it.
     fn with_divided_subqueries(&mut self, expression: Expr) -> Result<Expr> {
-        let divided = expression.transform_up(|part| {
+        let divided = expression.rewrite_up(|part| {
             let mut part = part;
             let (what, subquery) = match &mut part {
                 Expr::ScalarSubquery(subquery) => ("a scalar subquery", subquery),

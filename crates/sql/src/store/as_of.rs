@@ -10,6 +10,7 @@ use tidemill_engine::Cause;
 use tidemill_store::{StoreReader, Version};
 
 use super::one_cycle::versions_at_one_cycle;
+use crate::logical::tree::PlanTree;
 use crate::refusal::refuse;
 use crate::relations::source_definition::{ScannedSource, SourceDefinition, scanned};
 use crate::relations::stored_rows::StoredRows;
@@ -30,7 +31,7 @@ pub(crate) fn same_versions(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// The stores that a plan names, each once.
 fn stores_of(plan: &LogicalPlan) -> Result<Vec<StoredRows>> {
     let mut stores: Vec<StoredRows> = Vec::new();
-    plan.apply_with_subqueries(|node| {
+    plan.look_through_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Some(source) = scanned(scan.source.as_ref())
             && let Some(stored) = &source.definition.stored
@@ -106,7 +107,7 @@ fn at_versions(
     version: impl Fn(&StoredRows) -> Result<Version>,
 ) -> Result<(LogicalPlan, usize)> {
     let mut chosen: Vec<(StoreReader, Version)> = Vec::new();
-    let plan = plan.transform_down_with_subqueries(|node| {
+    let plan = plan.rewrite_down_with_subqueries(|node| {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
         let Some(source) = scanned(scan.source.as_ref()) else { return Ok(Transformed::no(node)) };
         let Some(stored) = &source.definition.stored else { return Ok(Transformed::no(node)) };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, TableScan};
@@ -14,6 +14,7 @@ use tidemill_store::{Pause, SelectedRows, Selection, Version, Work};
 
 use super::conditions::conditions_of;
 use super::nearest::{Nearest, nearest_of};
+use crate::logical::tree::Tree;
 use crate::relations::source_definition::scanned;
 use crate::turns::{Turn, turn_refused};
 
@@ -46,7 +47,7 @@ pub(crate) fn with_found_rows(
     reads: &mut Vec<FoundRows>,
     turn: &mut dyn Turn,
 ) -> Result<LogicalPlan> {
-    plan.transform_down(|node| match &node {
+    plan.rewrite_down(|node| match &node {
         LogicalPlan::Limit(limit) => {
             let Some((nearest, scan)) = nearest_of(limit) else { return Ok(Transformed::no(node)) };
             match nearest_rows(&nearest, scan, turn)? {
@@ -149,7 +150,7 @@ fn scan_of_found(scan: &TableScan, version: &Version, found: SelectedRows) -> Re
 
 /// The plan with these rows in the place of its only store.
 fn with_rows_in_scan(plan: LogicalPlan, rows: &LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up(|node| {
+    plan.rewrite_up(|node| {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
         match store_of(scan)? {
             Some(_) => Ok(Transformed::yes(rows.clone())),

@@ -1,10 +1,11 @@
 //! `ORDER BY st_distance(point, ...) LIMIT n`: only the nearest rows are read.
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::logical_expr::{Expr, FetchType, Limit, LogicalPlan, SkipType, SortExpr, TableScan};
 use tidemill_store::StoreConfig;
 
 use super::conditions::{Conditions, conditions_of, distance_to, without_alias};
+use crate::logical::tree::Tree;
 use crate::relations::source_definition::scanned;
 
 /// The rows of a scan that a query wants: the nearest to a point.
@@ -70,7 +71,7 @@ fn distance_of(by: &Expr, config: &StoreConfig) -> Option<(f64, f64)> {
 
 /// The expression over the input of a plan whose columns are these expressions.
 fn below(by: Expr, columns: &[Expr], plan: &LogicalPlan) -> Option<Expr> {
-    let replaced = by.transform(|part| {
+    let replaced = by.rewrite_up(|part| {
         let Expr::Column(column) = &part else { return Ok(Transformed::no(part)) };
         let Some(at) = plan.schema().maybe_index_of_column(column) else { return Ok(Transformed::no(part)) };
         Ok(Transformed::yes(without_alias(&columns[at]).clone()))

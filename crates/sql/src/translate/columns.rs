@@ -4,9 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::Expr;
+
+use crate::logical::tree::Tree;
 
 /// The schema of a stream with these columns. Repeated names get a number, because streams have no qualifiers. Every
 /// column may be NULL, because expressions promise nothing else.
@@ -41,7 +43,7 @@ pub(super) fn replace_columns(
     replacement: impl Fn(&Column) -> Result<Option<Expr>>,
 ) -> Result<Expr> {
     expression
-        .transform_up(|part| match &part {
+        .rewrite_up(|part| match &part {
             Expr::Column(column) => match replacement(column)? {
                 Some(replaced) => Ok(Transformed::yes(replaced)),
                 None => Ok(Transformed::no(part)),

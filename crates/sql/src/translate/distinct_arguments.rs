@@ -2,12 +2,14 @@
 //! all of them, because neither our functions nor DataFusion's count several.
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::functions::core::r#struct;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, when};
+
+use crate::logical::tree::{PlanTree, Tree};
 
 /// The same call with one argument, if it is such a count. As for `count(a, b)`, a combination that contains NULL does
 /// not count.
@@ -27,11 +29,11 @@ pub(crate) fn with_one_argument(call: &AggregateFunction) -> Result<Option<Aggre
 
 /// A plan for DataFusion in which all such counts have one argument.
 pub(crate) fn in_plan(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| {
+    plan.rewrite_up_with_subqueries(|node| {
         let names = NamePreserver::new(&node);
-        node.map_expressions(|expression| {
+        node.rewrite_expressions(|expression| {
             let name = names.save(&expression);
-            let replaced = expression.transform_up(|part| {
+            let replaced = expression.rewrite_up(|part| {
                 let Expr::AggregateFunction(call) = &part else { return Ok(Transformed::no(part)) };
                 Ok(match with_one_argument(call)? {
                     Some(one) => Transformed::yes(Expr::AggregateFunction(one)),

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::{Join, LogicalPlan, TableSource};
 use tidemill_engine::MemoryBudget;
 
 use super::is_static;
 use super::static_table::could_be_static;
+use crate::logical::tree::Tree;
 use crate::relations::source_definition::{ScannedSource, SourceDefinition, scanned};
 use crate::turns::Turns;
 
@@ -20,7 +21,7 @@ use crate::turns::Turns;
 pub(crate) fn read_as_tables(plan: LogicalPlan) -> Result<LogicalPlan> {
     // A source that is read as a table twice is one table.
     let mut tables = HashMap::new();
-    plan.transform_down(|node| {
+    plan.rewrite_down(|node| {
         let LogicalPlan::Join(join) = &node else { return Ok(Transformed::no(node)) };
         match side_to_read(join) {
             None => Ok(Transformed::no(node)),
@@ -65,7 +66,7 @@ pub(super) fn read_whole(
 type Tables = HashMap<*const SourceDefinition, Arc<SourceDefinition>>;
 
 fn as_table(plan: &LogicalPlan, tables: &mut Tables) -> Result<LogicalPlan> {
-    let read = plan.clone().transform_up(|node| {
+    let read = plan.clone().rewrite_up(|node| {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
         let Some(source) = scanned(scan.source.as_ref()).filter(|source| !source.definition.is_table) else {
             return Ok(Transformed::no(node));

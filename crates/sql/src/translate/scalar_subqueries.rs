@@ -1,7 +1,7 @@
 //! Scalar subqueries: `WHERE price > (SELECT avg(price) FROM prices)`. Over tables that do not change, the value is
 //! known before the query runs.
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
@@ -10,6 +10,7 @@ use tidemill_engine::MemoryBudget;
 use super::read_as_tables::read_whole;
 use super::refuse;
 use super::static_table::could_be_static;
+use crate::logical::tree::{PlanTree, Tree};
 use crate::turns::Turns;
 
 /// The plan with the values of such subqueries in their place.
@@ -18,11 +19,11 @@ pub(crate) fn read_scalar_subqueries(
     memory: &MemoryBudget,
     turns: &dyn Turns,
 ) -> Result<LogicalPlan> {
-    plan.transform_down(|node| {
+    plan.rewrite_down(|node| {
         let names = NamePreserver::new(&node);
-        node.map_expressions(|expression| {
+        node.rewrite_expressions(|expression| {
             let name = names.save(&expression);
-            let replaced = expression.transform_up(|part| match &part {
+            let replaced = expression.rewrite_up(|part| match &part {
                 Expr::ScalarSubquery(subquery) if is_known(subquery) => {
                     Ok(Transformed::yes(Expr::Literal(value(subquery, memory, turns)?, None)))
                 }
@@ -39,14 +40,16 @@ pub(crate) fn read_scalar_subqueries(
 
 /// Refuses remaining scalar subqueries: while a stream continues, no row could wait for the value.
 pub(super) fn refuse_subqueries(plan: &LogicalPlan) -> Result<()> {
-    plan.apply(|node| {
-        node.apply_expressions(|expression| match expression.exists(|part| Ok(is_subquery(part)))? {
-            false => Ok(TreeNodeRecursion::Continue),
-            true => Err(refuse(
-                "a scalar subquery must not change, but what this one reads changes while the query runs",
-                "if what it reads does not change, declare it with CREATE TABLE; otherwise, join with an \
+    plan.look_through(|node| {
+        node.look_through_expressions(|expression| {
+            match expression.contains(|part| Ok(is_subquery(part)))? {
+                false => Ok(TreeNodeRecursion::Continue),
+                true => Err(refuse(
+                    "a scalar subquery must not change, but what this one reads changes while the query runs",
+                    "if what it reads does not change, declare it with CREATE TABLE; otherwise, join with an \
                  aggregate",
-            )),
+                )),
+            }
         })
     })
     .map(|_| ())

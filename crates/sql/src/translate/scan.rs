@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::arrow::error::ArrowError;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
 use tidemill_engine::{
@@ -17,6 +17,7 @@ use super::columns::unique;
 use super::not_streaming::not_streaming;
 use super::{Kind, Relation, Role, Translator, refuse, scalar_subqueries};
 use crate::expressions::compiled::Compiled;
+use crate::logical::tree::{PlanTree, Tree};
 use crate::relations::source_definition::{ScannedSource, SourceDefinition, scanned};
 
 /// A source of the run.
@@ -156,7 +157,7 @@ fn of_columns(error: ArrowError) -> Cause {
 /// The definitions that a plan reads, in the order of reading.
 pub(super) fn definitions(plan: &LogicalPlan) -> Vec<(*const SourceDefinition, bool)> {
     let mut found = Vec::new();
-    let _ = plan.apply_with_subqueries(|node| {
+    let _ = plan.look_through_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Some(source) = scanned(scan.source.as_ref())
         {
@@ -173,7 +174,7 @@ impl Translator {
         let mut found: Vec<(ScannedSource, BTreeSet<usize>, bool)> = Vec::new();
         for query in queries {
             scalar_subqueries::refuse_subqueries(query)?;
-            query.apply(|node| {
+            query.look_through(|node| {
                 if super::is_static(node) {
                     return Ok(TreeNodeRecursion::Jump);
                 }

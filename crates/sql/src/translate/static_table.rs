@@ -12,7 +12,7 @@ use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::arrow::util::display::array_value_to_string;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, ScalarValue, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::{MemTable, provider_as_source, source_as_provider};
@@ -30,6 +30,7 @@ use tidemill_engine::{Cut, Expression, MemoryAccount, MemoryBudget, Polled, byte
 use super::memory_pool::{QueryPool, limit_reached};
 use super::{own_rows, refuse, small_batches};
 use crate::expressions::compiled::Compiled;
+use crate::logical::tree::{PlanTree, Tree};
 use crate::relations::source_definition::{SourceDefinition, scanned};
 use crate::store::{FoundRows, with_found_rows};
 use crate::turns::{AtOnce, Turn, Turns, turn_refused};
@@ -53,7 +54,7 @@ pub(super) fn could_be_static(plan: &LogicalPlan) -> bool {
 fn all_scans(plan: &LogicalPlan, wanted: impl Fn(&SourceDefinition) -> bool) -> bool {
     let mut all = true;
     let mut recursive = HashSet::new();
-    let _ = plan.apply_with_subqueries(|node| {
+    let _ = plan.look_through_with_subqueries(|node| {
         match node {
             LogicalPlan::RecursiveQuery(query) => {
                 recursive.insert(query.name.clone());
@@ -95,7 +96,7 @@ pub(crate) fn read_static_in_turns(
     let plan = with_found_rows(with_time_of_day(plan.clone())?, &mut Vec::new(), turn.as_mut())?;
     // What is read stays until the answer is there.
     let mut tables = memory.account();
-    let in_memory = plan.transform_up(|node| {
+    let in_memory = plan.rewrite_up(|node| {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
         let Some(source) = scanned(scan.source.as_ref()) else { return Ok(Transformed::no(node)) };
         let rows = read(&source.definition, &mut tables)?;
@@ -160,7 +161,7 @@ fn answer_in_turns(plan: LogicalPlan, memory: &MemoryBudget, mut turn: Box<dyn T
 /// The plan, with pauses also behind what makes many rows out of few, and between the pieces of a join that makes few out of many
 /// pairs: what reads tables pauses now and then by itself. Sorts get rows of their own.
 fn for_reading(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    plan.transform_up(|node| match node.children().len() > 1 || node.is::<UnnestExec>() {
+    plan.rewrite_up(|node| match node.children().len() > 1 || node.is::<UnnestExec>() {
         true => {
             let node = small_batches::of_join(node)?;
             Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>))
@@ -185,8 +186,8 @@ fn with_time_of_day(plan: LogicalPlan) -> Result<LogicalPlan> {
     use tidemill_engine::Clock;
     let now_ns = tidemill_engine::SystemClock::since_1970().now_ns() as i64;
     let now = Expr::Literal(ScalarValue::TimestampNanosecond(Some(now_ns), None), None);
-    plan.transform_up(|node| {
-        node.map_expressions(|expression| {
+    plan.rewrite_up(|node| {
+        node.rewrite_expressions(|expression| {
             let name = expression.schema_name().to_string();
             let replaced = crate::logical::with_now(expression, &now)?;
             // Nodes above know the expression by its name.
