@@ -42,6 +42,42 @@ fn a_pipeline_writes_its_file_and_sums_up() {
 }
 
 #[test]
+fn a_run_that_cannot_start_leaves_the_result_that_it_would_overwrite() {
+    for (options, output) in [
+        ("path = 'out.csv'", "out.csv"),
+        ("path = 'out.parquet'", "out.parquet"),
+        ("connector = 'directory', path = 'out', format = 'csv', rows_max = 1", "out"),
+    ] {
+        let script = |input: &str| {
+            let source = SOURCE.replace("clicks.csv", input);
+            format!("{source}{COUNTS}CREATE SINK out FROM counts WITH ({options}, overwrite = true);\n")
+        };
+        let folder = folder_with(&[("clicks.csv", CLICKS), ("p.sql", &script("clicks.csv"))]);
+        let folder = folder.path();
+        let content = || {
+            let path = folder.join(output);
+            let is_folder = path.is_dir();
+            let mut files: Vec<_> = match is_folder {
+                true => fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect(),
+                false => vec![path],
+            };
+            files.sort();
+            files.into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect::<Vec<_>>()
+        };
+        ended(folder, &["run", "p.sql"]).expect(0);
+        let before = content();
+        for is_durable in [false, output != "out.parquet"] {
+            let journal = if is_durable { "SET journal = 'journal';\n" } else { "" };
+            fs::write(folder.join("wrong.sql"), format!("{journal}{}", script("clocks.csv"))).unwrap();
+            ended(folder, &["run", "wrong.sql"]).expect(2).tells(&["clocks.csv"]);
+            assert_eq!(content(), before, "{is_durable}");
+        }
+        ended(folder, &["run", "p.sql"]).expect(0);
+        assert_eq!(content().len(), before.len());
+    }
+}
+
+#[test]
 fn late_rows_are_counted_with_the_way_to_have_them() {
     let late = format!("{CLICKS}2026-01-01T00:00:01,a,9\n");
     let folder = folder_with(&[("clicks.csv", &late), ("p.sql", &pipeline())]);

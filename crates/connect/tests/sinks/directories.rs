@@ -139,6 +139,16 @@ fn results_of_an_earlier_query_are_refused_or_removed_and_other_files_left_alone
         matches!(refused, Some(Cause { fault: Fault::User, message, .. }) if message.contains("overwrite = true"))
     );
     settings.overwrite = true;
+    let before: Vec<String> = parts(folder.path()).iter().map(|path| name(path)).collect();
+    // A query that does not start leaves what is there, a durable one that is killed at once, too.
+    for resume in [false, true, true] {
+        let settings = DirectorySinkSettings { resume, ..settings.clone() };
+        let mut sink = DirectorySink::create(folder.path(), &schema(), &settings).unwrap();
+        sink.prepare(cycle(0, Some(rows(&[("a", 1)])))).unwrap();
+        drop(sink);
+        let left: Vec<String> = parts(folder.path()).iter().map(|path| name(path)).collect();
+        assert_eq!(left, before, "{resume}");
+    }
     let mut sink = DirectorySink::create(folder.path(), &schema(), &settings).unwrap();
     commit_one(&mut sink, 0, rows(&[("a", 1)])).unwrap();
     sink.finish().unwrap();

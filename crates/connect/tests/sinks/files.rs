@@ -165,13 +165,80 @@ fn a_file_that_was_never_written_does_not_stay() {
     fs::remove_file(&path).unwrap();
     create(&path, FileFormat::csv()).unwrap().finish().unwrap();
     assert!(path.exists());
-    let overwriting = FileSinkSettings { overwrite: true, ..FileSinkSettings::new(FileFormat::csv()) };
-    drop(FileSink::create(&path, &schema(), &overwriting).unwrap());
-    assert!(path.exists());
     fs::remove_file(&path).unwrap();
     let sink = create(&path, FileFormat::csv()).unwrap();
     fs::remove_file(&path).unwrap();
     fs::write(&path, "mine").unwrap();
     drop(sink);
     assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+}
+
+#[test]
+fn a_file_that_may_be_overwritten_stays_as_it_is_until_the_first_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    for format in [FileFormat::csv(), FileFormat::Ndjson, FileFormat::Parquet, FileFormat::ArrowIpc] {
+        let (path, is_text) = (folder.path().join(format.ending()), format.text().is_some());
+        for resume in [false, true].into_iter().take(1 + usize::from(is_text)) {
+            let settings =
+                FileSinkSettings { overwrite: true, resume, ..FileSinkSettings::new(format.clone()) };
+            let open = || FileSink::create(&path, &schema(), &settings).unwrap();
+            fs::write(&path, "what was there").unwrap();
+            let mut sink = open();
+            sink.prepare(cycle(0, Some(rows(&[("a", 1)])))).unwrap();
+            drop(sink);
+            assert_eq!(fs::read_to_string(&path).unwrap(), "what was there", "{format:?} {resume}");
+            // A kill leaves what is there, too: nothing of it is dropped in order.
+            std::mem::forget(open());
+            assert_eq!(fs::read_to_string(&path).unwrap(), "what was there", "{format:?} {resume}");
+            if resume {
+                // The lock of the forgotten one.
+                fs::remove_file(manifest_of(&path)).unwrap();
+            }
+            let mut sink = open();
+            commit_one(&mut sink, 0, rows(&[("a", 1)])).unwrap();
+            commit_one(&mut sink, 1, rows(&[("b", 2)])).unwrap();
+            sink.finish().unwrap();
+            drop(sink);
+            match is_text {
+                true => assert_eq!(fs::read_to_string(&path).unwrap(), text_of_two(&format), "{resume}"),
+                false => assert_eq!(read(&path, &format), rows(&[("a", 1), ("b", 2)])),
+            }
+            if resume {
+                fs::remove_file(manifest_of(&path)).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn the_manifest_of_a_file_goes_with_it_and_not_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.csv");
+    let new = FileSinkSettings::new(FileFormat::csv());
+    let mut durable =
+        FileSink::create(&path, &schema(), &FileSinkSettings { resume: true, ..new.clone() }).unwrap();
+    commit_one(&mut durable, 0, rows(&[("a", 1)])).unwrap();
+    drop(durable);
+    let before = (fs::read(&path).unwrap(), fs::read(manifest_of(&path)).unwrap());
+    let overwriting = FileSinkSettings { overwrite: true, ..new.clone() };
+    drop(FileSink::create(&path, &schema(), &overwriting).unwrap());
+    assert_eq!((fs::read(&path).unwrap(), fs::read(manifest_of(&path)).unwrap()), before);
+    let mut sink = FileSink::create(&path, &schema(), &overwriting).unwrap();
+    sink.finish().unwrap();
+    assert!(!manifest_of(&path).exists());
+    assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 1, "the header");
+}
+
+/// What a new file gets that has the same rows.
+fn text_of_two(format: &FileFormat) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new");
+    let mut sink = create(&path, format.clone()).unwrap();
+    commit_one(&mut sink, 0, rows(&[("a", 1), ("b", 2)])).unwrap();
+    sink.finish().unwrap();
+    fs::read_to_string(path).unwrap()
+}
+
+fn manifest_of(path: &std::path::Path) -> std::path::PathBuf {
+    format!("{}.manifest", path.display()).into()
 }

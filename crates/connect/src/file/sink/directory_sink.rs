@@ -13,7 +13,9 @@ use tidemill_core::{Cause, CycleOutput, Fault, Guarantee, Sink};
 use super::file_format::{FileFormat, SyncPolicy, content_text};
 use super::manifest::{Committed, CommittedPart, Manifest, sync_folder_of};
 use super::part::Part;
-use super::part_name::{MANIFEST, PartName, clear_parts, complete_name, parts, refuse_unwritable};
+use super::part_name::{
+    MANIFEST, PartName, complete_name, forget_manifest, parts, refuse_parts, refuse_unwritable, remove_parts,
+};
 use super::text_file::open_failed;
 use crate::pending::PendingRows;
 
@@ -22,7 +24,7 @@ use crate::pending::PendingRows;
 pub struct DirectorySinkSettings {
     /// The files' format.
     pub format: FileFormat,
-    /// Whether files of an earlier query in the folder (only those with our names) are removed first.
+    /// Whether files of an earlier query in the folder (only those with our names) are removed, at the first commit.
     pub overwrite: bool,
     /// When files are forced to disk: `EveryCommit` and `AtEnd` both mean before they get their final name.
     pub sync: SyncPolicy,
@@ -87,6 +89,8 @@ pub struct DirectorySink {
     part: Option<Part>,
     /// With `resume`: what is valid.
     manifest: Option<Manifest>,
+    /// What is there belongs to an earlier query, and is removed when this one has something to write in its place.
+    has_old_parts: bool,
     failed: Option<Cause>,
 }
 
@@ -121,6 +125,7 @@ impl DirectorySink {
             pending: PendingRows::default(),
             part: None,
             manifest: None,
+            has_old_parts: false,
             failed: None,
         };
         sink.open_manifest()?;
@@ -135,11 +140,17 @@ impl DirectorySink {
             && let Some(manifest) = Manifest::open(&path, &content, must_sync)?
         {
             refuse_unwritable(&self.folder)?;
-            self.recover(manifest.committed())?;
+            match manifest.committed() {
+                Some(committed) => self.recover(committed)?,
+                None => self.has_old_parts = true,
+            }
             self.manifest = Some(manifest);
             return Ok(());
         }
-        clear_parts(&self.folder, settings.format.ending(), settings.overwrite)?;
+        match settings.overwrite {
+            true => self.has_old_parts = true,
+            false => refuse_parts(&self.folder, settings.format.ending())?,
+        }
         refuse_unwritable(&self.folder)?;
         if settings.resume {
             self.manifest = Some(Manifest::create(&path, &content, must_sync)?);
@@ -147,17 +158,26 @@ impl DirectorySink {
         Ok(())
     }
 
+    /// A query that cannot start must not take the result of the one before.
+    fn remove_old_parts(&mut self) -> Result<(), Cause> {
+        if !std::mem::take(&mut self.has_old_parts) {
+            return Ok(());
+        }
+        if self.manifest.is_none() {
+            forget_manifest(&self.folder)?;
+        }
+        remove_parts(&self.folder, self.settings.format.ending())
+    }
+
     /// Brings the folder to the committed state: removes what is not committed, and gives a complete file its name.
-    fn recover(&mut self, committed: Option<Committed>) -> Result<(), Cause> {
-        let last_part = committed.and_then(|committed| committed.part);
+    fn recover(&mut self, committed: Committed) -> Result<(), Cause> {
+        let last_part = committed.part;
         for (path, name) in parts(&self.folder, self.settings.format.ending())? {
             let is_committed = match name {
                 PartName::Open { first_cycle } => {
                     last_part.is_some_and(|part| part.first_cycle == first_cycle)
                 }
-                PartName::Complete { last_cycle } => {
-                    committed.is_some_and(|committed| last_cycle <= committed.cycle)
-                }
+                PartName::Complete { last_cycle } => last_cycle <= committed.cycle,
             };
             let complete = last_part.filter(|part| part.is_complete);
             match (name, complete) {
@@ -282,6 +302,7 @@ impl DirectorySink {
     }
 
     fn close_all(&mut self) -> Result<(), Cause> {
+        self.remove_old_parts()?;
         let mut cycle = 0;
         if let Some(manifest) = &mut self.manifest {
             manifest.finish()?;
@@ -334,6 +355,7 @@ impl Sink for DirectorySink {
             return Err(cause.clone());
         }
         let rows = self.pending.take(*cycles.end());
+        self.remove_old_parts().inspect_err(|cause| self.failed = Some(cause.clone()))?;
         if !rows.is_empty() {
             self.write(&rows, &cycles).map_err(|cause| self.fail(cause))?;
         }

@@ -17,7 +17,7 @@ use crate::pending::{PendingRows, PendingText};
 pub struct FileSinkSettings {
     /// The file's format.
     pub format: FileFormat,
-    /// Whether an existing file may be replaced.
+    /// Whether an existing file may be replaced. It stays as it is until the first commit.
     pub overwrite: bool,
     /// When it is forced to disk.
     pub sync: SyncPolicy,
@@ -86,11 +86,13 @@ impl FileSink {
         if settings.resume {
             return FileSink::resume(path, schema, settings, pending);
         }
-        if !is_special(path) {
-            forget_manifest(path, settings.overwrite)?;
+        if !is_special(path) && !settings.overwrite {
+            refuse_existing(&manifest_path(path))?;
         }
         let mut file = TextFile::create(path, settings.overwrite, settings.sync)?;
-        file.append(&pending.header())?;
+        if !file.has_old_content() {
+            file.append(&pending.header())?;
+        }
         // One that may be overwritten may be another query's.
         let is_unused = !settings.overwrite && !is_special(path);
         Ok(FileSink(Kind::Text { pending, file, manifest: None, is_unused }))
@@ -125,7 +127,9 @@ impl FileSink {
             Some(part) => TextFile::reopen(path, part.bytes, sync)?,
             None => {
                 let mut file = TextFile::create(path, true, sync)?;
-                file.append(&pending.header())?;
+                if !file.has_old_content() {
+                    file.append(&pending.header())?;
+                }
                 sync_folder_of(path)?;
                 file
             }
@@ -140,12 +144,26 @@ fn manifest_path(path: &Path) -> PathBuf {
     PathBuf::from(manifest_path)
 }
 
-/// A manifest must not outlive the file that it describes.
-fn forget_manifest(path: &Path, overwrite: bool) -> Result<(), Cause> {
-    let path = manifest_path(path);
-    if !overwrite {
-        return refuse_existing(&path);
+/// A file that may be overwritten keeps what it has until the query has something to write in its place: a query that cannot
+/// start must not take the result of the one before.
+fn replace_old_content(
+    pending: &PendingText,
+    file: &mut TextFile,
+    manifest: Option<&Manifest>,
+) -> Result<(), Cause> {
+    if !file.has_old_content() {
+        return Ok(());
     }
+    if manifest.is_none() {
+        forget_manifest(file.path())?;
+    }
+    file.empty()?;
+    file.append(&pending.header())
+}
+
+/// A manifest must not outlive the file that it describes.
+fn forget_manifest(path: &Path) -> Result<(), Cause> {
+    let path = manifest_path(path);
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(open_failed(&path, error)),
         _ => Ok(()),
@@ -160,6 +178,7 @@ fn commit_text(
     cycle: u64,
 ) -> Result<(), Cause> {
     let mut written_rows = 0;
+    replace_old_content(pending, file, manifest.as_ref())?;
     if manifest.is_none() {
         file.take_over_changes(&pending.header())?;
     }
@@ -229,8 +248,9 @@ impl Sink for FileSink {
 
     fn finish(&mut self) -> Result<(), Cause> {
         match &mut self.0 {
-            Kind::Text { file, manifest, is_unused, .. } => {
+            Kind::Text { pending, file, manifest, is_unused } => {
                 *is_unused = false;
+                replace_old_content(pending, file, manifest.as_ref())?;
                 file.finish()?;
                 manifest.as_mut().map_or(Ok(()), Manifest::finish)
             }
@@ -244,7 +264,7 @@ impl Drop for FileSink {
     fn drop(&mut self) {
         let Kind::Text { file, manifest, is_unused, .. } = &self.0 else { return };
         let is_unused = match manifest {
-            Some(manifest) => manifest.remove_unused(),
+            Some(manifest) => manifest.remove_unused() && !file.has_old_content(),
             // A query that could not start would otherwise find its own file at the next attempt.
             None => *is_unused && file.is_as_left(),
         };

@@ -67,20 +67,33 @@ pub(crate) fn parts(folder: &Path, ending: &str) -> Result<Vec<(PathBuf, PartNam
     Ok(parts)
 }
 
-/// Ensures that the folder has no files of ours: refuses existing ones, or removes them.
-pub(crate) fn clear_parts(folder: &Path, ending: &str, overwrite: bool) -> Result<(), Cause> {
-    let mut paths: Vec<PathBuf> = parts(folder, ending)?.into_iter().map(|(path, _)| path).collect();
-    let manifest = folder.join(MANIFEST);
-    // First, so that it never describes files that do not exist any more.
-    paths.splice(..0, manifest.exists().then_some(manifest));
-    if !paths.is_empty() && !overwrite {
-        return Err(Cause::user(format!(
-            "folder '{}' contains results of an earlier query; choose another folder, or allow their removal \
-             with overwrite = true",
-            folder.display()
-        )));
+/// Refuses a folder that has files of ours.
+pub(crate) fn refuse_parts(folder: &Path, ending: &str) -> Result<(), Cause> {
+    if parts(folder, ending)?.is_empty() && !folder.join(MANIFEST).exists() {
+        return Ok(());
     }
-    paths.iter().try_for_each(|path| std::fs::remove_file(path).map_err(|error| open_failed(path, error)))
+    Err(Cause::user(format!(
+        "folder '{}' contains results of an earlier query; choose another folder, or allow their removal \
+         with overwrite = true",
+        folder.display()
+    )))
+}
+
+/// Removes the manifest of an earlier query, before its files: it must never describe files that do not exist any more.
+pub(crate) fn forget_manifest(folder: &Path) -> Result<(), Cause> {
+    let path = folder.join(MANIFEST);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(open_failed(&path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Removes our files from a folder.
+pub(crate) fn remove_parts(folder: &Path, ending: &str) -> Result<(), Cause> {
+    let parts = parts(folder, ending)?;
+    parts
+        .iter()
+        .try_for_each(|(path, _)| std::fs::remove_file(path).map_err(|error| open_failed(path, error)))
 }
 
 /// Reports at once, and not at the first commit, if files cannot be created.

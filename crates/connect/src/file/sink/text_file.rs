@@ -17,12 +17,14 @@ pub(crate) struct TextFile {
     length: u64,
     /// Only a regular file has a length that it can be cut back to; a device or a pipe does not.
     is_regular: bool,
+    /// It still has what was there before it was opened.
+    has_old_content: bool,
     sync: SyncPolicy,
     failed: Option<Cause>,
 }
 
 impl TextFile {
-    /// Opens a new file, or one that may be overwritten.
+    /// Opens a new file, or one that may be overwritten. That one keeps what it has until it is [emptied](TextFile::empty).
     pub fn create(path: &Path, overwrite: bool, sync: SyncPolicy) -> Result<TextFile, Cause> {
         let is_regular = !is_special(path);
         refuse_directory(path)?;
@@ -30,14 +32,17 @@ impl TextFile {
         options.write(true);
         match (is_regular, overwrite) {
             (false, _) => &mut options,
-            (true, true) => options.create(true).truncate(true),
+            (true, true) => options.create(true).truncate(false),
             (true, false) => options.create_new(true),
         };
         let file = match is_pipe(path) {
             true => open_pipe(path, &mut options)?,
             false => options.open(path).map_err(|error| open_failed(path, error))?,
         };
-        Ok(TextFile { path: path.to_owned(), file, length: 0, is_regular, sync, failed: None })
+        let found = file.metadata().map_err(|error| open_failed(path, error))?.len();
+        let has_old_content = is_regular && found > 0;
+        let path = path.to_owned();
+        Ok(TextFile { path, file, length: 0, is_regular, has_old_content, sync, failed: None })
     }
 
     /// Continues a file with `length` valid bytes, and cuts off the rest.
@@ -56,7 +61,8 @@ impl TextFile {
         }
         let cut = file.set_len(length).and_then(|()| file.seek(SeekFrom::End(0)));
         cut.map_err(|error| write_failed(path, error))?;
-        Ok(TextFile { path: path.to_owned(), file, length, is_regular: true, sync, failed: None })
+        let (path, has_old_content) = (path.to_owned(), false);
+        Ok(TextFile { path, file, length, is_regular: true, has_old_content, sync, failed: None })
     }
 
     /// Where it is.
@@ -72,6 +78,20 @@ impl TextFile {
     /// Whether a write has failed.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()
+    }
+
+    /// Whether it still has what was there before it was opened.
+    pub fn has_old_content(&self) -> bool {
+        self.has_old_content
+    }
+
+    /// Removes what was there before it was opened.
+    pub fn empty(&mut self) -> Result<(), Cause> {
+        if self.has_old_content {
+            self.file.set_len(0).map_err(|error| write_failed(&self.path, error))?;
+            self.has_old_content = false;
+        }
+        Ok(())
     }
 
     /// Continues after other programs have changed the file: at its end, and with the header again if they have emptied
