@@ -8,6 +8,7 @@ use arrow_schema::SchemaRef;
 
 use crate::connections::{Heard, Stretch};
 use crate::error::Cause;
+use crate::notices::Notices;
 
 /// What a source returned when it was polled.
 #[derive(Clone, Debug)]
@@ -92,9 +93,8 @@ pub struct Faults {
     pub count: u64,
     /// The first few, each with place and reason.
     pub samples: Vec<String>,
-    /// Noteworthy facts about the input that caused nothing to be left out, for example that a folder is waited for.
-    /// Each is reported once.
-    pub notices: Vec<String>,
+    /// Facts about the input that caused nothing to be left out. Each is reported once.
+    pub notices: Notices,
 }
 
 impl Faults {
@@ -109,18 +109,16 @@ impl Faults {
         }
     }
 
-    /// Keeps a notice, if there is room.
+    /// Adds a notice.
     ///
     /// ```
     /// use tidemill_core::source::Faults;
     /// let mut faults = Faults::default();
     /// faults.notice("clicks/: there is no such folder yet; waiting for it");
-    /// assert_eq!((faults.count, faults.notices.len(), faults.is_empty()), (0, 1, false));
+    /// assert_eq!((faults.count, faults.notices.count(), faults.is_empty()), (0, 1, false));
     /// ```
     pub fn notice(&mut self, text: impl Into<String>) {
-        if self.notices.len() < Faults::SAMPLES_MAX {
-            self.notices.push(text.into());
-        }
+        self.notices.add(text);
     }
 
     /// Whether there is nothing to report.
@@ -131,7 +129,7 @@ impl Faults {
     /// Adds the faults of another.
     pub fn merge(&mut self, other: Faults) {
         self.count += other.count;
-        other.notices.into_iter().for_each(|notice| self.notice(notice));
+        self.notices.merge(other.notices);
         let room = Faults::SAMPLES_MAX - self.samples.len().min(Faults::SAMPLES_MAX);
         self.samples.extend(other.samples.into_iter().take(room));
     }

@@ -44,6 +44,15 @@ impl FeedObserver {
     }
 }
 
+/// What a source has reported.
+#[derive(Default)]
+struct Told {
+    faults: Faults,
+    /// The newest record that could not be used: `faults` has the first ones.
+    newest_bad: Option<String>,
+    progress: Progress,
+}
+
 /// What a feed's threads share with its observer.
 #[derive(Default)]
 pub(crate) struct FeedState {
@@ -53,7 +62,7 @@ pub(crate) struct FeedState {
     late: AtomicU64,
     skipped: AtomicU64,
     ended: AtomicBool,
-    slow: Mutex<(Faults, Progress)>,
+    told: Mutex<Told>,
     source: OnceLock<String>,
     read_from: OnceLock<Arc<FeedState>>,
     bad_logged: Sampled,
@@ -136,7 +145,11 @@ impl FeedState {
 
     pub fn add_faults(&self, faults: Faults) {
         if !faults.is_empty() {
-            self.lock().0.merge(faults);
+            let mut told = self.lock();
+            if let Some(sample) = faults.samples.last() {
+                told.newest_bad = Some(sample.clone());
+            }
+            told.faults.merge(faults);
         }
     }
 
@@ -149,15 +162,15 @@ impl FeedState {
         if let Some(new) = self.late_logged.due(late) {
             warn!(source = self.source(), late, new, "rows came too late");
         }
-        let slow = self.lock();
-        if let Some(new) = self.bad_logged.due(slow.0.count) {
-            let (bad, sample) = (slow.0.count, slow.0.samples.last());
+        let told = self.lock();
+        if let Some(new) = self.bad_logged.due(told.faults.count) {
+            let (bad, sample) = (told.faults.count, &told.newest_bad);
             warn!(source = self.source(), bad, new, ?sample, "records could not be used");
         }
     }
 
     pub fn set_progress(&self, progress: Progress) {
-        self.lock().1 = progress;
+        self.lock().progress = progress;
     }
 
     pub fn has_ended(&self) {
@@ -168,19 +181,19 @@ impl FeedState {
     /// The current status.
     pub fn status(&self) -> FeedStatus {
         let source = self.read_from.get();
-        let slow = source.map_or(self, |source| source.as_ref()).lock();
+        let told = source.map_or(self, |source| source.as_ref()).lock();
         FeedStatus {
             rows: self.rows.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             late: self.late.load(Ordering::Relaxed),
             skipped: self.skipped.load(Ordering::Relaxed),
-            faults: slow.0.clone(),
-            progress: slow.1,
+            faults: told.faults.clone(),
+            progress: told.progress,
             ended: self.ended.load(Ordering::Acquire),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, (Faults, Progress)> {
-        self.slow.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

@@ -129,7 +129,7 @@ fn held_back(disk: &SmallDisk, world: &Arc<Mutex<World>>) -> DurableRun {
     let run = start(&disk.journal(), world, LAST).unwrap();
     eventually("told of the full disk", || {
         let faults = run.feeds[0].status().faults;
-        faults.notices.iter().any(|notice| notice.contains("free space there"))
+        faults.notices.newest().iter().any(|notice| notice.contains("free space there"))
     });
     assert_eq!(run.feeds[0].status().faults.count, 0, "no row is bad because of it");
     let world = world.lock().unwrap();

@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[derive(Default)]
 pub(crate) struct Notices {
     /// The number of notices per source.
-    told: Vec<usize>,
+    told: Vec<u64>,
     next: Option<Instant>,
 }
 
@@ -28,10 +28,14 @@ impl Notices {
         let Some(status) = status() else { return };
         self.told.resize(status.sources.len(), 0);
         for ((_, feed), told) in status.sources.iter().zip(&mut self.told) {
-            for notice in feed.faults.notices.iter().skip(*told) {
-                live.tell(&format!("note: {notice}"));
+            let notices = &feed.faults.notices;
+            let (new, kept) = (notices.count() - *told, notices.since(*told));
+            match new - kept.len() as u64 {
+                0 => {}
+                left_out => live.tell(&format!("note: {left_out} notices came too fast to be shown")),
             }
-            *told = feed.faults.notices.len();
+            kept.iter().for_each(|notice| live.tell(&format!("note: {notice}")));
+            *told = notices.count();
         }
     }
 }

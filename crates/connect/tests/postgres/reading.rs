@@ -131,14 +131,14 @@ fn a_table_that_is_refreshed_gives_what_is_new_or_has_changed() {
         assert!(matches!(source.poll(Duration::from_millis(20)).unwrap(), Polled::Nothing));
         faults.merge(source.faults());
     }
-    assert!(faults.notices[0].starts_with("PostgreSQL at 127.0.0.1:"), "{faults:?}");
-    assert!(faults.notices[0].ends_with("; the rows that were read before stay"), "{faults:?}");
+    assert!(faults.notices.newest()[0].starts_with("PostgreSQL at 127.0.0.1:"), "{faults:?}");
+    assert!(faults.notices.newest()[0].ends_with("; the rows that were read before stay"), "{faults:?}");
     server.resume();
     server.query("INSERT INTO customers VALUES (4, 'Barbara')");
     assert_eq!(next(&mut source, &mut faults).unwrap(), ["4|Barbara"]);
     // That is said once all rows are read.
     let start = Instant::now();
-    while !faults.notices.iter().any(|notice| notice.ends_with("is reachable again")) {
+    while !faults.notices.newest().iter().any(|notice| notice.ends_with("is reachable again")) {
         assert!(start.elapsed() < PATIENCE, "{faults:?}");
         assert!(matches!(source.poll(Duration::from_millis(20)).unwrap(), Polled::Nothing));
         faults.merge(source.faults());

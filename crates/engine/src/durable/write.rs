@@ -304,8 +304,9 @@ impl Writer {
                 "intake pauses, because the journal's disk has no space"
             );
             if attempts == 1 {
-                let notices = vec![format!("intake pauses until there is space: {reason}")];
-                self.state.add_faults(Faults { notices, ..Faults::default() });
+                let mut faults = Faults::default();
+                faults.notice(format!("intake pauses until there is space: {reason}"));
+                self.state.add_faults(faults);
             }
         }
     }

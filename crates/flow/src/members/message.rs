@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidemill_core::error::{Cause, Fault};
 use tidemill_core::fields;
 use tidemill_core::snapshot::{SnapshotReader, SnapshotWriter};
-use tidemill_core::{Cut, Faults, OperatorError, SinkError, SplitChange};
+use tidemill_core::{Cut, Faults, Notices, OperatorError, SinkError, SplitChange};
 
 use super::report::Report;
 use crate::error::Failure;
@@ -215,14 +215,15 @@ fn take_post(from: &mut SnapshotReader<'_>) -> Result<CycleNotice, Cause> {
 fn put_faults(to: &mut SnapshotWriter, faults: &Faults) {
     to.u64(faults.count);
     put_all(to, &faults.samples, |to, text| to.bytes(text.as_bytes()));
-    put_all(to, &faults.notices, |to, text| to.bytes(text.as_bytes()));
+    to.u64(faults.notices.count());
+    put_all(to, faults.notices.newest(), |to, text| to.bytes(text.as_bytes()));
 }
 
 fn take_faults(from: &mut SnapshotReader<'_>) -> Result<Faults, Cause> {
     Ok(Faults {
         count: from.u64()?,
         samples: take_all(from, SnapshotReader::text)?,
-        notices: take_all(from, SnapshotReader::text)?,
+        notices: Notices::of(from.u64()?, take_all(from, SnapshotReader::text)?),
     })
 }
 
@@ -371,7 +372,7 @@ mod tests {
                 held_bytes: -3,
                 counters: vec![1, 2],
                 work: vec![3],
-                faults: vec![Faults { count: 9, samples: vec!["ä".into()], notices: Vec::new() }],
+                faults: vec![Faults { count: 9, samples: vec!["ä".into()], notices: Notices::default() }],
                 left_out: vec![4],
             }),
             ToLeader::Contribution { cycle: 7, operator: "x".into(), watermark: i64::MAX, partitions },

@@ -3,8 +3,8 @@
 
 use std::sync::atomic::Ordering;
 
-use tidemill_core::Faults;
 use tidemill_core::counters::Counter;
+use tidemill_core::{Faults, Notices};
 
 use crate::run_state::RunState;
 
@@ -44,10 +44,11 @@ impl Report {
         let none = Faults::default();
         let new_faults = |(index, now): (usize, &Faults)| {
             let before = before.faults.get(index).unwrap_or(&none);
+            let told = before.notices.count();
             Faults {
                 count: now.count - before.count,
                 samples: now.samples[before.samples.len()..].to_vec(),
-                notices: now.notices[before.notices.len()..].to_vec(),
+                notices: Notices::of(now.notices.count() - told, now.notices.since(told).to_vec()),
             }
         };
         Report {

@@ -88,9 +88,8 @@ impl Secrets {
 
     /// The same reports without the values.
     pub fn mask_faults(&self, mut faults: Faults) -> Faults {
-        for text in faults.samples.iter_mut().chain(&mut faults.notices) {
-            *text = self.mask(text);
-        }
+        faults.samples.iter_mut().for_each(|text| *text = self.mask(text));
+        faults.notices.change(|text| *text = self.mask(text));
         faults
     }
 }
