@@ -46,7 +46,7 @@ impl FeedObserver {
 
 /// What a source has reported.
 #[derive(Default)]
-struct Told {
+struct Reported {
     faults: Faults,
     /// The newest record that could not be used: `faults` has the first ones.
     newest_bad: Option<String>,
@@ -62,7 +62,7 @@ pub(crate) struct FeedState {
     late: AtomicU64,
     skipped: AtomicU64,
     ended: AtomicBool,
-    told: Mutex<Told>,
+    told: Mutex<Reported>,
     source: OnceLock<String>,
     read_from: OnceLock<Arc<FeedState>>,
     bad_logged: Sampled,
@@ -193,7 +193,7 @@ impl FeedState {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Told> {
+    fn lock(&self) -> MutexGuard<'_, Reported> {
         self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
