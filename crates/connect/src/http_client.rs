@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
+};
 use hyper::{Response, Uri};
 use tidemill_core::Cause;
 
@@ -56,6 +58,9 @@ pub(crate) fn unusable(why: &str) -> Cause {
     Cause::user(format!("the URL cannot be used: {why}; write http://host:port/path or https://host/path"))
 }
 
+/// Headers that have one value. Servers take the first, the last or none of several.
+const SINGLE: [HeaderName; 4] = [ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, USER_AGENT];
+
 /// A user's headers. `own` are those that the connector sets itself, as a source or a sink. Errors show names, never values.
 pub(crate) fn user_headers(
     given: &[(String, String)],
@@ -69,12 +74,25 @@ pub(crate) fn user_headers(
         if own.contains(&header) {
             return Err(wrong(&format!("it is set by the {connector}; remove it")));
         }
+        if SINGLE.contains(&header) && headers.contains_key(&header) {
+            return Err(wrong("it is given twice, but has one value; remove one of them"));
+        }
         let mut value = HeaderValue::from_str(value)
             .map_err(|_| wrong("its value has characters that no header can have; write ASCII"))?;
         value.set_sensitive(true);
         headers.append(header, value);
     }
     Ok(headers)
+}
+
+/// Adds a user's headers, all values of each, in place of the connector's.
+pub(crate) fn add_user_headers(headers: &mut HeaderMap, given: &HeaderMap) {
+    for name in given.keys() {
+        headers.remove(name);
+    }
+    for (name, value) in given {
+        headers.append(name, value.clone());
+    }
 }
 
 /// A header's value, if it is a text.

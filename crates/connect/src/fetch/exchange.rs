@@ -22,7 +22,7 @@ use super::location::Location;
 use super::s3::Signer;
 use super::settings::FetchSettings;
 use super::target::{Reach, Target};
-use crate::http_client::{header_text, user_headers};
+use crate::http_client::{add_user_headers, header_text, user_headers};
 use crate::tls::{failure, server_name};
 
 /// How many redirects are followed.
@@ -162,9 +162,7 @@ impl Exchange {
         }
         // Another server must not learn what is meant for this one.
         if target.is_same_server(&self.first) {
-            for (name, value) in &self.headers {
-                headers.insert(name, value.clone());
-            }
+            add_user_headers(headers, &self.headers);
         }
         headers.insert(HOST, target.endpoint.authority.clone());
         headers.insert(CONNECTION, HeaderValue::from_static("close"));

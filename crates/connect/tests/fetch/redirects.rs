@@ -31,7 +31,12 @@ fn other_servers_do_not_get_the_headers() {
     });
     let mut wanted = settings(&server.url("a.csv"));
     wanted.fetch.headers = vec![("Authorization".to_owned(), "Bearer secret".to_owned())];
+    // One of several values, and in place of the source's own.
+    wanted.fetch.headers.extend(["a", "b"].map(|team| ("X-Team".to_owned(), team.to_owned())));
+    wanted.fetch.headers.push(("User-Agent".to_owned(), "me".to_owned()));
     assert_eq!(read(wanted).unwrap(), [1]);
+    assert_eq!(server.asked()[0].headers("x-team"), ["a", "b"]);
+    assert_eq!(server.asked()[0].headers("user-agent"), ["me"]);
     let told = |server: &Server| -> Vec<Option<String>> {
         server.asked().iter().map(|asked| asked.header("authorization").map(str::to_owned)).collect()
     };
@@ -64,6 +69,10 @@ fn headers_are_checked() {
         wanted.fetch.headers = vec![(name.to_owned(), "secret".to_owned())];
         assert_told(&refusal(wanted), &[name, why]);
     }
+    let mut wanted = settings("http://127.0.0.1:1/a.csv");
+    wanted.fetch.headers =
+        ["Authorization", "authorization"].map(|name| (name.to_owned(), "secret".to_owned())).into();
+    assert_told(&refusal(wanted), &["the header 'authorization'", "it is given twice"]);
     // An address that leads nowhere.
     let mut wanted = settings("http://192.0.2.1/a.csv");
     wanted.fetch.headers = vec![("X".to_owned(), "geh\u{0}secret".to_owned())];

@@ -24,6 +24,12 @@ impl Asked {
         found.map(|(_, value)| value.as_str())
     }
 
+    /// All values of a header.
+    pub fn headers(&self, name: &str) -> Vec<&str> {
+        let found = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str()).collect()
+    }
+
     /// The bytes that are asked for.
     pub fn range(&self, length: usize) -> Option<std::ops::Range<usize>> {
         let (start, end) = self.header("range")?.strip_prefix("bytes=")?.split_once('-')?;

@@ -21,6 +21,12 @@ pub struct Posted {
 }
 
 impl Posted {
+    /// All values of a header.
+    pub fn headers(&self, name: &str) -> Vec<&str> {
+        let found = self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str()).collect()
+    }
+
     pub fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map_or("", |(_, value)| value)

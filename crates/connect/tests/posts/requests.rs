@@ -32,7 +32,9 @@ fn failure(result: Result<(), Cause>, fault: Fault) -> String {
 fn each_cycle_with_rows_is_a_request() {
     let receiver = Receiver::start(&[]);
     let mut settings = settings(receiver.port);
-    settings.headers = vec![("Authorization".into(), "Bearer abc".into()), ("X-Team".into(), "ops".into())];
+    settings.headers = [("Authorization", "Bearer abc"), ("X-Team", "ops"), ("x-team", "dev")]
+        .map(|(name, value)| (name.into(), value.into()))
+        .into();
     let mut sink = sink(settings);
     sink.prepare(cycle(1, Some(rows(&[("a", 1), ("b", 2)])))).unwrap();
     sink.prepare(cycle(2, None)).unwrap();
@@ -45,7 +47,7 @@ fn each_cycle_with_rows_is_a_request() {
     assert_eq!(second.body, "{\"key\":\"c\",\"value\":3}\n");
     assert_eq!(first.header("content-type"), "application/x-ndjson");
     assert_eq!(first.header("authorization"), "Bearer abc");
-    assert_eq!(first.header("x-team"), "ops");
+    assert_eq!(first.headers("x-team"), ["ops", "dev"]);
     assert_eq!(first.header("host"), format!("127.0.0.1:{}", receiver.port));
     assert_ne!(first.header("idempotency-key"), second.header("idempotency-key"));
     assert!(receiver.is_empty());

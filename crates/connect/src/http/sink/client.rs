@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::target::{IDEMPOTENCY_KEY, Target};
-use crate::http_client::{header_text, reason_of, retry_after};
+use crate::http_client::{add_user_headers, header_text, reason_of, retry_after};
 use crate::tls::{TlsClientSettings, failure, server_name};
 
 /// How much of an answer is read; a receiver that says more loses its connection.
@@ -92,9 +92,7 @@ impl Client {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         headers.insert(USER_AGENT, HeaderValue::from_static("tidemill"));
-        for (name, value) in &self.target.headers {
-            headers.insert(name, value.clone());
-        }
+        add_user_headers(headers, &self.target.headers);
         headers.insert(HOST, self.target.endpoint.authority.clone());
         if let Ok(key) = HeaderValue::from_str(key) {
             headers.insert(IDEMPOTENCY_KEY, key);

@@ -86,6 +86,9 @@ mod tests {
         settings.headers = vec![("Idempotency-Key".into(), "secret".into())];
         let error = Target::new(&settings).unwrap_err().to_string();
         assert!(error.contains("set by the sink") && !error.contains("secret"), "{error}");
+        settings.headers =
+            vec![("Content-Type".into(), "text/a".into()), ("content-type".into(), "text/b".into())];
+        assert!(Target::new(&settings).unwrap_err().to_string().contains("it is given twice"));
         settings.headers = vec![("X".into(), "geh\u{0}eim".into())];
         assert!(Target::new(&settings).unwrap_err().to_string().contains("its value has characters"));
         assert!(!format!("{settings:?}").contains("eim"));
