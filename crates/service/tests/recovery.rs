@@ -213,7 +213,8 @@ fn functions_and_what_uses_them_mean_the_same_after_a_restart() {
          CREATE OR REPLACE FUNCTION more(x BIGINT) RETURNS BIGINT AS 'x + 2';
          CREATE VIEW after AS SELECT more(10) AS n",
     );
-    let asked = "SELECT n FROM before UNION ALL SELECT n FROM after UNION ALL SELECT n FROM from_to(1, 2)";
+    let asked =
+        "SELECT n FROM before UNION ALL SELECT n FROM after UNION ALL SELECT n FROM from_to(1, 2) ORDER BY 1";
     let numbers_before = numbers(&mut session, asked);
     drop((session, runtime));
 
@@ -230,6 +231,70 @@ fn functions_and_what_uses_them_mean_the_same_after_a_restart() {
     let runtime = open(planner(), &path);
     let error = why_not(&mut Session::new(&runtime), "SELECT more(1)");
     assert!(error.contains("unknown function `more`"), "{error}");
+}
+
+/// What was accepted once is accepted again at the next start, whether the file is there or not.
+#[test]
+fn functions_whose_definitions_fail_keep_their_names_and_what_they_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, file) = (folder.path().join("catalogue"), folder.path().join("rows.csv"));
+    std::fs::write(&file, "id\n1\n2\n").unwrap();
+    let runtime = open(planner(), &path);
+    let mut session = Session::new(&runtime);
+    define(
+        &mut session,
+        &format!(
+            "CREATE FUNCTION twice(x BIGINT) RETURNS BIGINT AS 'x + x';
+             CREATE FUNCTION from_on(least BIGINT) RETURNS TABLE (id BIGINT) AS
+                 $$ SELECT twice(id) FROM '{}' WHERE id >= least $$;
+             CREATE VIEW second AS SELECT * FROM from_on(2);
+             CREATE FUNCTION third() RETURNS TABLE (id BIGINT) AS 'SELECT id + 2 FROM from_on(2)'",
+            file.display()
+        ),
+    );
+    let asked = "SELECT id FROM second UNION ALL SELECT id FROM third() ORDER BY 1";
+    assert_eq!(numbers(&mut session, asked), [4, 6]);
+    drop((session, runtime));
+
+    std::fs::remove_file(&file).unwrap();
+    let runtime = open(planner(), &path);
+    let mut session = Session::new(&runtime);
+    assert_eq!(runtime.catalog().failed_definitions().len(), 3);
+    for (statement, reason) in [
+        ("SELECT * FROM from_on(1)", "the definition of `from_on` has failed"),
+        ("SELECT from_on(1)", "the definition of `from_on` has failed"),
+        ("SELECT * FROM from_on", "the definition of `from_on` has failed"),
+        ("SELECT * FROM third()", "the definition of `third` has failed"),
+        ("DROP FUNCTION twice", "function 'from_on' uses function 'twice'"),
+        ("DROP FUNCTION from_on", "view 'second' and function 'third' use function 'from_on'"),
+        ("CREATE FUNCTION from_on() RETURNS INT AS '1'", "function 'from_on' already exists"),
+        ("CREATE VIEW from_on AS SELECT 1 AS n", "'from_on' is a function"),
+        ("CREATE FUNCTION second() RETURNS INT AS '1'", "'second' already exists and is not a function"),
+    ] {
+        let why = why_not(&mut session, statement);
+        assert!(why.contains(reason), "{statement}: {why}");
+    }
+    define(&mut session, "CREATE FUNCTION IF NOT EXISTS third() RETURNS BIGINT AS 'twice(1)'");
+    drop((session, runtime));
+
+    std::fs::write(&file, "id\n1\n2\n").unwrap();
+    let runtime = open(planner(), &path);
+    let mut session = Session::new(&runtime);
+    assert_eq!(numbers(&mut session, asked), [4, 6]);
+    drop((session, runtime));
+
+    std::fs::remove_file(&file).unwrap();
+    let runtime = open(planner(), &path);
+    define(
+        &mut Session::new(&runtime),
+        "DROP FUNCTION third; DROP VIEW second; DROP FUNCTION from_on; DROP FUNCTION twice",
+    );
+    drop(runtime);
+    std::fs::write(&file, "id\n1\n2\n").unwrap();
+    let runtime = open(planner(), &path);
+    assert!(runtime.catalog().failed_definitions().is_empty());
+    let why = why_not(&mut Session::new(&runtime), "SELECT * FROM from_on(1)");
+    assert!(!why.contains("has failed"), "{why}");
 }
 
 #[test]

@@ -21,7 +21,8 @@ impl Catalog {
             StatementKind::CreateFunction(create) => create.or_replace,
             _ => true,
         };
-        !replaces && defined(statement).is_some_and(|(kind, name)| self.has(kind, name))
+        let is_there = |(kind, name)| self.has(kind, name) || self.failed(kind, name).is_some();
+        !replaces && defined(statement).is_some_and(is_there)
     }
 
     /// Keeps which functions a definition uses, or that what it drops uses none.
@@ -33,8 +34,10 @@ impl Catalog {
         if !is_insert(statement) {
             self.forget_uses(kind, name);
         }
-        let calls = statement.calls().into_iter().filter(|call| self.defined.contains_key(call));
-        let calls: BTreeSet<String> = calls.collect();
+        let is_function = |call: &String| {
+            self.defined.contains_key(call) || self.failed(RelationKind::Function, call).is_some()
+        };
+        let calls: BTreeSet<String> = statement.calls().into_iter().filter(is_function).collect();
         if !calls.is_empty() {
             self.uses.0.entry((kind, name.to_owned())).or_default().extend(calls);
         }

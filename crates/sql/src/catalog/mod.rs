@@ -131,7 +131,8 @@ impl Catalog {
     }
 
     /// Adds a definition that has no effect, because it could not be executed again.
-    pub(crate) fn note_failed(&mut self, failed: FailedDefinition, is_insert: bool) {
+    pub(crate) fn note_failed(&mut self, failed: FailedDefinition, statement: Option<&Statement>) {
+        let is_insert = statement.is_some_and(is_insert);
         match &failed.defines {
             // What it would have replaced does not exist either; but a sink stays if its query fails.
             Some((RelationKind::Places, name)) => drop(self.places.remove(name)),
@@ -142,6 +143,8 @@ impl Catalog {
             Some((_, name)) => drop(self.relations.remove(name)),
             None => {}
         }
+        // What it uses cannot be dropped: where the definition does not fail, it could not be dropped either.
+        statement.inspect(|statement| self.note_uses(statement));
         self.definitions.push(Arc::clone(&failed.definition));
         self.failed.push(Arc::new(failed));
     }
@@ -168,14 +171,13 @@ impl Catalog {
     }
 
     /// The names that queries may use and whose definitions have failed, with the reasons.
-    pub(crate) fn failed_relations(&self) -> BTreeMap<&str, &str> {
-        let relations = self.failed.iter().filter_map(|failed| {
+    pub(crate) fn failed_names(&self) -> BTreeMap<&str, &str> {
+        let names = self.failed.iter().filter_map(|failed| {
             let (kind, name) = failed.defines.as_ref()?;
-            let is_relation =
-                !matches!(kind, RelationKind::Places | RelationKind::Pool | RelationKind::Function);
-            is_relation.then_some((name.as_str(), failed.reason.as_str()))
+            let is_used = !matches!(kind, RelationKind::Places | RelationKind::Pool);
+            is_used.then_some((name.as_str(), failed.reason.as_str()))
         });
-        relations.collect()
+        names.collect()
     }
 
     pub(crate) fn forget_failed(&mut self, kind: RelationKind, name: &str) {

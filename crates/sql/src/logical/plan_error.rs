@@ -53,7 +53,7 @@ pub struct Names<'a> {
     pub functions: Vec<&'a str>,
     /// Functions that are called in FROM.
     pub functions_of_rows: Vec<&'a str>,
-    /// Sources, tables and views whose definitions have failed, with the reasons.
+    /// Sources, tables, views and functions whose definitions have failed, with the reasons.
     pub failed: BTreeMap<&'a str, &'a str>,
 }
 
@@ -195,6 +195,11 @@ impl ErrorContext<'_> {
         if let Some(name) = between(text, "table '", "' not found") {
             return self.unknown_relation(name);
         }
+        if let Some(name) = between(text, "Invalid table function '", "'")
+            && let Some(error) = self.failed(name, self.statement.find_name(name))
+        {
+            return error;
+        }
         let function = between(text, "Invalid function '", "'")
             .or_else(|| between(text, "able function '", "' not found"));
         if let Some(name) = function {
@@ -208,18 +213,22 @@ impl ErrorContext<'_> {
         self.error(place, wording.message).with_optional_hint(wording.hint)
     }
 
+    /// The error if a name stands for nothing because its definition has failed.
+    fn failed(&self, name: &str, place: Option<Span>) -> Option<TextError> {
+        let reason = self.names.failed.get(name)?;
+        let message = format!("the definition of `{name}` has failed: {reason}");
+        let error = self.error(self.diagnosed().or(place), message);
+        Some(error.with_hint("drop it, or replace it with CREATE OR REPLACE"))
+    }
+
     fn unknown_relation(&self, name: &str) -> TextError {
         // The planner adds the catalogue and its part to names; names may have periods too.
         let short = name.splitn(3, '.').nth(2).unwrap_or(name);
         let written = name.match_indices('.').map(|(at, _)| &name[at + 1..]).chain([name]);
         let found = written.filter_map(|name| Some((name, self.statement.find_name(name)?))).next();
         let (name, place) = found.map_or((short, None), |(name, place)| (name, Some(place)));
-        if let Some(reason) = self.names.failed.get(name) {
-            let error = self.error(
-                self.diagnosed().or(place),
-                format!("the definition of `{name}` has failed: {reason}"),
-            );
-            return error.with_hint("drop it, or replace it with CREATE OR REPLACE");
+        if let Some(error) = self.failed(name, place) {
+            return error;
         }
         let error = self.error(self.diagnosed().or(place), format!("unknown source or view `{name}`"));
         let error = error.of(Problem::UnknownRelation);
@@ -231,6 +240,9 @@ impl ErrorContext<'_> {
 
     fn unknown_function(&self, name: &str) -> TextError {
         let place = self.diagnosed().or_else(|| self.statement.find_name(name));
+        if let Some(error) = self.failed(name, place) {
+            return error;
+        }
         if self.names.functions.contains(&name) {
             let error = self.error(place, format!("`{name}` cannot be called like this"));
             return error.of(Problem::UnknownFunction).with_hint(format!(

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
@@ -23,7 +23,7 @@ use super::map_call::Scopes;
 use super::names::{self, Naming};
 use super::relations::Relations;
 use super::spelling::Spelling;
-use crate::defined_functions::{DefinedFunctions, Expansion, TableCall};
+use crate::defined_functions::{DefinedFunction, DefinedFunctions, Expansion, TableCall};
 use crate::extension::Registry;
 use crate::logical::tree::PlanTree;
 use crate::refusal::refuse_at;
@@ -40,6 +40,9 @@ pub(crate) type OpenByName = dyn Fn(&str) -> Option<Result<SourceDefinition>> + 
 /// A file that was named in a query, and what is read from it.
 type OpenedFile = (String, Arc<SourceDefinition>);
 
+/// A function, its body with the values of a call, and the plan of that.
+type PlannedCall = (Arc<DefinedFunction>, ast::Query, LogicalPlan);
+
 /// Plans queries over a catalogue.
 pub(crate) struct Provider<'a> {
     pub catalog: &'a NamedRelations,
@@ -55,6 +58,8 @@ pub(crate) struct Provider<'a> {
     options: ConfigOptions,
     /// Files that were named in queries: each is one source, however often it is named.
     opened: Arc<Mutex<Vec<OpenedFile>>>,
+    /// What calls in FROM give, so that a call that occurs again, in whatever function, is planned once.
+    planned: Arc<Mutex<Vec<PlannedCall>>>,
 }
 
 impl<'a> Provider<'a> {
@@ -75,9 +80,20 @@ impl<'a> Provider<'a> {
         let mut options = ConfigOptions::default();
         options.sql_parser.collect_spans = true;
         options.sql_parser.map_string_types_to_utf8view = false;
-        let (failed, opened) = (BTreeMap::new(), Arc::default());
-        let rows = BTreeMap::new();
-        Provider { catalog, functions, defined, rows, open_by_name, failed, relations, options, opened }
+        let (rows, failed) = (BTreeMap::new(), BTreeMap::new());
+        let (opened, planned) = (Arc::default(), Arc::default());
+        Provider {
+            catalog,
+            functions,
+            defined,
+            rows,
+            open_by_name,
+            failed,
+            relations,
+            options,
+            opened,
+            planned,
+        }
     }
 
     /// With names whose definitions have failed, for messages.
@@ -108,6 +124,7 @@ impl<'a> Provider<'a> {
             relations: self.relations.clone(),
             options: self.options.clone(),
             opened: Arc::clone(&self.opened),
+            planned: Arc::clone(&self.planned),
         }
     }
 
@@ -115,21 +132,26 @@ impl<'a> Provider<'a> {
     /// knew when it was defined, and without the names that the caller gives to parts of its query.
     fn with_calls(&self, calls: &[TableCall]) -> Result<Provider<'a>> {
         let mut with_calls = self.with_functions(self.defined);
-        for TableCall { name, function, query, place } in calls {
-            let within = self.with_functions(&function.uses);
-            let planned = within.plan(query).map_err(|error| {
-                let reason = within.text_error(&error, &function.definition);
-                let message = format!("function {} cannot be computed: {}", function.name, reason.message);
-                let way_out = reason.hint.as_deref();
-                refuse_at(
-                    *place,
-                    message,
-                    way_out.unwrap_or("check the arguments and what its definition reads"),
-                )
-            });
-            with_calls.rows.insert(name.clone(), planned?.0);
+        for call in calls {
+            with_calls.rows.insert(call.name.clone(), self.call(call)?);
         }
         Ok(with_calls)
+    }
+
+    fn call(&self, TableCall { function, query, place, .. }: &TableCall) -> Result<LogicalPlan> {
+        let is_same = |(known, body, _): &&PlannedCall| Arc::ptr_eq(known, function) && body == query;
+        if let Some((_, _, plan)) = lock(&self.planned).iter().find(is_same) {
+            return Ok(plan.clone());
+        }
+        let within = self.with_functions(&function.uses);
+        let (plan, _) = within.plan(query).map_err(|error| {
+            let reason = within.text_error(&error, &function.definition);
+            let message = format!("function {} cannot be computed: {}", function.name, reason.message);
+            let way_out = reason.hint.as_deref();
+            refuse_at(*place, message, way_out.unwrap_or("check the arguments and what its definition reads"))
+        })?;
+        lock(&self.planned).push((Arc::clone(function), query.clone(), plan.clone()));
+        Ok(plan)
     }
 
     fn plan_expanded(&self, query: &ast::Query) -> Result<(LogicalPlan, LogicalPlan)> {
@@ -254,7 +276,7 @@ impl<'a> Provider<'a> {
     }
 
     fn opened(&self, name: &str) -> Option<Result<Arc<SourceDefinition>>> {
-        let mut opened = self.opened.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut opened = lock(&self.opened);
         if let Some((_, definition)) = opened.iter().find(|(known, _)| known == name) {
             return Some(Ok(Arc::clone(definition)));
         }
@@ -265,6 +287,10 @@ impl<'a> Provider<'a> {
         opened.push((name.to_owned(), Arc::clone(&definition)));
         Some(Ok(definition))
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn processes_of(catalog: &NamedRelations) -> BTreeMap<String, Arc<StreamProcessSet>> {

@@ -71,7 +71,7 @@ impl Planner {
                 let error = statement.error(name.span, format!("'{name}' already exists"));
                 Err(error.of(Problem::Exists).with_hint("choose another name, or write CREATE OR REPLACE"))
             }
-            _ if self.catalog.defined.contains_key(name.as_str()) => {
+            _ if self.is_defined(RelationKind::Function, name.as_str()) => {
                 let error = statement.error(name.span, format!("'{name}' is a function"));
                 Err(error.of(Problem::Exists).with_hint("choose another name, or drop the function first"))
             }

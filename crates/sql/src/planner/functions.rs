@@ -111,7 +111,10 @@ impl Planner {
             || catalog.registry.operators.contains_key(name)
             || TABLE_FUNCTIONS.contains(&name)
             || ["unnest", "unnest_outer"].contains(&name);
-        let taken = match catalog.relations.get(name).is_some() || catalog.sinks.contains_key(name) {
+        let is_relation = catalog.relations.get(name).is_some()
+            || catalog.sinks.contains_key(name)
+            || catalog.failed(RelationKind::View, name).is_some();
+        let taken = match is_relation {
             true => Some(format!("'{name}' already exists and is not a function")),
             false if is_function => Some(format!("'{name}' is a function of the language")),
             false if !is_called(create) => Some(format!("`{name}` is a word of the language")),

@@ -369,7 +369,7 @@ impl Planner {
             false => connectors::refused_path(name),
         };
         let provider = Provider::new(relations, functions, defined, registry, &open, opens_files);
-        body(&provider.with_failed(catalog.failed_relations()))
+        body(&provider.with_failed(catalog.failed_names()))
     }
 
     /// The optimised plan of a query.

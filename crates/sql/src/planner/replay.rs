@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidemill_engine::Cause;
 
 use super::Planner;
-use crate::catalog::{Definition, FailedDefinition, defined, is_insert};
+use crate::catalog::{Definition, FailedDefinition, defined};
 use crate::statement::{Statement, parse};
 use crate::text::TextError;
 
@@ -66,7 +66,7 @@ impl Planner {
             reason: error.message.clone(),
             cause: error.into(),
         };
-        self.catalog.note_failed(failed.clone(), statement.is_some_and(is_insert));
+        self.catalog.note_failed(failed.clone(), statement);
         failed
     }
 }

@@ -15,7 +15,8 @@ use crate::query::run_text::pool_figures;
 use crate::relations::named_relations::Relation;
 use crate::statement::declared::{ListedOption, OptionGroup, OptionOwner};
 use crate::statement::{
-    CreateMaterializedView, CreateSink, CreateView, Name, ShowKind, SinkInput, Statement, StatementKind,
+    CreateFunction, CreateMaterializedView, CreateSink, CreateView, FunctionResult, Name, ShowKind,
+    SinkInput, Statement, StatementKind, TypedName,
 };
 use crate::text::TextError;
 use crate::text::wording::sql_types;
@@ -86,6 +87,11 @@ impl Planner {
     }
 
     pub(super) fn describe(&self, name: &Name, statement: &Statement) -> Result<Reply, TextError> {
+        if let Some(function) = self.catalog.defined.get(name.as_str())
+            && let StatementKind::CreateFunction(create) = &function.definition.kind
+        {
+            return Ok(Reply::Rows(described_function(create)));
+        }
         let is_generator = self.catalog.relations.get(name.as_str()).is_none()
             && self.catalog.registry.generators.contains_key(name.as_str());
         let query = match is_generator {
@@ -219,6 +225,25 @@ impl Planner {
 }
 
 /// Where a process may run.
+/// What a function is called with, and what it gives.
+fn described_function(create: &CreateFunction) -> RecordBatch {
+    let row = |kind: &str, name: &str, data_type: &ast::DataType| {
+        [kind.to_owned(), name.to_owned(), data_type.to_string()]
+    };
+    let typed =
+        |kind: &'static str| move |typed: &TypedName| row(kind, typed.name.as_str(), &typed.data_type);
+    let parameters = create.parameters.iter().map(typed("parameter"));
+    let result: Vec<_> = match &create.result {
+        FunctionResult::Value((data_type, _)) => vec![row("result", "", data_type)],
+        FunctionResult::Rows(columns) => columns.iter().map(typed("column")).collect(),
+    };
+    let mut listed = [Vec::new(), Vec::new(), Vec::new()];
+    for row in parameters.chain(result) {
+        listed.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+    }
+    text_table(&["kind", "name", "type"], listed.into())
+}
+
 fn places_text(process: &StreamProcessPlan) -> String {
     let choices: Vec<String> = process.places.iter().map(ToString::to_string).collect();
     match (choices.is_empty(), process.required) {
