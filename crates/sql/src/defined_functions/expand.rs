@@ -131,8 +131,7 @@ impl<'a> Expansion<'a> {
         let place = if place == TokenSpan::empty() { name.span() } else { place };
         let Some(function) = called(name).and_then(|name| self.functions.get(&name)) else { return Ok(()) };
         let Meaning::Rows(query) = &function.result else {
-            let message = format!("{}() is a function of values, not of rows", function.name);
-            return Err(refuse_at(place, message, "call it in SELECT"));
+            return Err(no_rows(function, place));
         };
         let alias = alias.clone().unwrap_or_else(|| TableAlias {
             explicit: true,
@@ -200,6 +199,14 @@ impl VisitorMut for Expansion<'_> {
             && takes_rows(call)
             && let FunctionArguments::List(list) = &mut call.args
         {
+            if called(&call.name).as_deref() == Some("table")
+                && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(of)))] =
+                    list.args.as_slice()
+                && let Some(function) = called(&of.name).and_then(|name| self.functions.get(&name))
+                && let Meaning::Value(_) = function.result
+            {
+                return ControlFlow::Break(Box::new(no_rows(function, of.name.span())));
+            }
             return self.tables(&mut list.args);
         }
         ControlFlow::Continue(())
@@ -285,6 +292,11 @@ fn all_rows(relation: TableFactor) -> Result<Query> {
         from.relation = relation;
     }
     Ok(query)
+}
+
+fn no_rows(function: &DefinedFunction, place: TokenSpan) -> DataFusionError {
+    let message = format!("{}() is a function of values, not of rows", function.name);
+    refuse_at(place, message, "call it in SELECT")
 }
 
 fn not_plain(name: &str, place: TokenSpan) -> DataFusionError {

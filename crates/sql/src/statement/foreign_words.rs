@@ -25,6 +25,7 @@ const JSON_FIELD: &str = "text is not searched for JSON: declare the column with
 const PROCESSING_TIME: &str = "windows need an event time: a column with WATERMARK FOR; now() is the time at which the \
     cycle of a row was closed";
 const SOURCES: &str = "write SHOW SOURCES or SHOW VIEWS";
+const IMMUTABLE: &str = "remove it: the same arguments always give the same result";
 const NO_INDEX: &str = "there are no indexes; joins and aggregates keep their state by key";
 
 /// All of them; the first that fits counts, so longer ones come before their beginnings.
@@ -124,6 +125,12 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     words("GEN_RANDOM_UUID (*)", "results do not depend on chance; number the rows where they come from"),
     words("CREATE UNIQUE INDEX", NO_INDEX),
     words("CREATE EXTENSION", "there are no extensions; SHOW FUNCTIONS lists what there is"),
+    words("CREATE MACRO _", "write CREATE FUNCTION {1}(parameter type) RETURNS type AS 'expression'"),
+    words("RETURNS SETOF _", "write RETURNS TABLE (column {1})"),
+    words("RETURNS _ IMMUTABLE", IMMUTABLE),
+    words("RETURNS _ STABLE", IMMUTABLE),
+    words("DROP FUNCTION IF EXISTS _ (*)", "write DROP FUNCTION IF EXISTS {1}: a name has one function"),
+    words("DROP FUNCTION _ (*)", "write DROP FUNCTION {1}: a name has one function"),
     words("CREATE SCHEMA", "there is only one catalogue"),
     words("CREATE DATABASE", "a database is a folder: tidemill sql --database FOLDER"),
 ];
