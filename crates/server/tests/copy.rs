@@ -34,8 +34,12 @@ const SOURCE: &str = "CREATE SOURCE reports (vehicle BIGINT NOT NULL, speed DOUB
         WITH (connector = 'push');
     CREATE MATERIALIZED VIEW seen AS SELECT vehicle, speed, note FROM reports";
 
-/// Copies a text; the number of rows, or the code and the message of the error.
-async fn copy(client: &Client, statement: &str, pieces: &[&str]) -> Result<u64, (SqlState, String)> {
+/// Copies texts or bytes; the number of rows, or the code and the message of the error.
+async fn copy(
+    client: &Client,
+    statement: &str,
+    pieces: &[impl AsRef<[u8]>],
+) -> Result<u64, (SqlState, String)> {
     let told = |error: tokio_postgres::Error| {
         let error = error.as_db_error().unwrap_or_else(|| panic!("not of the server: {error:?}"));
         (error.code().clone(), error.message().to_owned())
@@ -43,19 +47,23 @@ async fn copy(client: &Client, statement: &str, pieces: &[&str]) -> Result<u64, 
     let sink = client.copy_in(statement).await.map_err(told)?;
     pin_mut!(sink);
     for piece in pieces {
-        sink.send(std::io::Cursor::new(piece.as_bytes().to_vec())).await.map_err(told)?;
+        sink.send(std::io::Cursor::new(piece.as_ref().to_vec())).await.map_err(told)?;
     }
     sink.finish().await.map_err(told)
 }
 
-async fn copied_out(client: &Client, statement: &str) -> Result<String, tokio_postgres::Error> {
+async fn bytes_out(client: &Client, statement: &str) -> Result<Vec<u8>, tokio_postgres::Error> {
     let rows = client.copy_out(statement).await?;
     pin_mut!(rows);
-    let mut text = Vec::new();
+    let mut bytes = Vec::new();
     while let Some(piece) = rows.next().await {
-        text.extend(piece?);
+        bytes.extend(piece?);
     }
-    Ok(String::from_utf8(text).unwrap())
+    Ok(bytes)
+}
+
+async fn copied_out(client: &Client, statement: &str) -> Result<String, tokio_postgres::Error> {
+    Ok(String::from_utf8(bytes_out(client, statement).await?).unwrap())
 }
 
 /// What a query gives once it gives this many rows.
@@ -115,7 +123,8 @@ fn a_line_that_is_wrong_ends_the_copy_with_its_number_or_is_left_out() {
             ("COPY reports (vehicle, note, note) FROM STDIN", "1\ta\tb\n", SqlState::DUPLICATE_COLUMN),
             ("COPY reports FROM STDIN (DELIMITER 'n')", "", SqlState::SYNTAX_ERROR),
             ("COPY reports (speed) FROM STDIN", "", SqlState::NOT_NULL_VIOLATION),
-            ("COPY reports FROM STDIN (FORMAT binary)", "", SqlState::FEATURE_NOT_SUPPORTED),
+            ("COPY reports FROM STDIN (FORMAT binary, HEADER)", "", SqlState::SYNTAX_ERROR),
+            ("COPY reports FROM STDIN (FORMAT binary, ON_ERROR ignore)", "", SqlState::SYNTAX_ERROR),
             ("COPY reports FROM '/etc/passwd'", "", SqlState::FEATURE_NOT_SUPPORTED),
             ("COPY reports FROM STDIN CSV HEADER", "vehicle\n1\n", SqlState::BAD_COPY_FILE_FORMAT),
             ("COPY reports FROM STDIN", "\\N\t1\ta\n", SqlState::BAD_COPY_FILE_FORMAT),
@@ -151,6 +160,99 @@ fn a_copy_that_its_client_breaks_off_leaves_nothing_and_the_session_goes_on() {
         }
         assert_eq!(copy(&client, "COPY reports FROM STDIN", &["3\t3\tc\n"]).await, Ok(1));
         assert_eq!(until_rows(&client, "SELECT vehicle FROM seen", 1).await, "3\n");
+    });
+}
+
+/// The beginning of a copy in binary form.
+const HEAD: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+
+/// A row in binary form.
+fn row(vehicle: i64, speed: Option<f64>, note: Option<&str>) -> Vec<u8> {
+    let value = |bytes: Option<&[u8]>| match bytes {
+        None => (-1_i32).to_be_bytes().to_vec(),
+        Some(bytes) => [&(bytes.len() as i32).to_be_bytes()[..], bytes].concat(),
+    };
+    let speed = speed.map(f64::to_be_bytes);
+    [
+        3_i16.to_be_bytes().to_vec(),
+        value(Some(&vehicle.to_be_bytes())),
+        value(speed.as_ref().map(|bytes| &bytes[..])),
+        value(note.map(str::as_bytes)),
+    ]
+    .concat()
+}
+
+#[test]
+fn rows_in_binary_form_are_copied_however_they_are_cut() {
+    with_client(async |client, _| {
+        client.batch_execute(SOURCE).await.unwrap();
+        let rows = [
+            row(1, Some(-0.25), Some("a\tb\\N\n\"ö")),
+            row(i64::MIN, None, None),
+            row(3, Some(f64::INFINITY), Some("")),
+        ];
+        let whole = [HEAD, &rows.concat(), &[0xff, 0xff]].concat();
+        for length in [1, 7, 1000] {
+            let pieces: Vec<&[u8]> = whole.chunks(length).collect();
+            assert_eq!(copy(&client, "COPY reports FROM STDIN (FORMAT binary)", &pieces).await, Ok(3));
+        }
+        // What extends the head is passed over.
+        let extended =
+            [&HEAD[..15], &5_i32.to_be_bytes(), b"hello", &row(4, None, None)[..], &[0xff, 0xff]].concat();
+        assert_eq!(copy(&client, "COPY reports FROM STDIN BINARY", &[extended]).await, Ok(1));
+        until_rows(&client, "SELECT vehicle FROM seen", 10).await;
+        // Each three times; the smallest number comes first.
+        let out = bytes_out(&client, "COPY (SELECT * FROM seen ORDER BY vehicle) TO STDOUT (FORMAT binary)");
+        let thrice = [&rows[1], &rows[0], &rows[2]].map(|row| row.repeat(3)).concat();
+        assert_eq!(out.await.unwrap(), [HEAD, &thrice, &row(4, None, None), &[0xff, 0xff]].concat());
+        let none = bytes_out(&client, "COPY (SELECT vehicle FROM seen WHERE false) TO STDOUT WITH BINARY");
+        assert_eq!(none.await.unwrap(), [HEAD, &[0xff, 0xff]].concat());
+    });
+}
+
+#[test]
+fn bytes_that_are_no_copy_in_binary_form_are_refused_with_the_row() {
+    with_client(async |client, server| {
+        client.batch_execute(SOURCE).await.unwrap();
+        let good = row(1, Some(1.0), Some("a"));
+        let with = |bytes: &[u8]| [HEAD, &good, bytes].concat();
+        let flags = [&HEAD[..11], &[0, 1, 0, 0, 0, 0, 0, 0, 0xff, 0xff]].concat();
+        let long = [&HEAD[..15], &i32::MAX.to_be_bytes()].concat();
+        for (bytes, told) in [
+            (b"1\t1\ta\n".to_vec(), "does not begin as copies in binary form do"),
+            (flags, "flags that are not known here: 0x10000"),
+            (long, "head has 2147483647 bytes more"),
+            (HEAD.to_vec(), "ends after 0 rows without the mark of its end"),
+            (with(b""), "ends after 1 rows without the mark of its end"),
+            (with(&good[..good.len() - 1]), "ends after 1 rows"),
+            (with(&[0xff, 0xff, 0]), "more behind the mark"),
+            (with(&[0, 2]), "row 2 has 2 values instead of 3"),
+            (with(&[0x80, 0]), "row 2 has -32768 values instead of 3"),
+            (
+                with(&[&[0, 3], &i32::MAX.to_be_bytes()[..]].concat()),
+                "row 2, column 'vehicle': a value has 2147483647",
+            ),
+            (
+                with(&[&[0, 3], &(-2_i32).to_be_bytes()[..]].concat()),
+                "row 2, column 'vehicle': a value has -2 bytes",
+            ),
+            (
+                with(b"\0\x03\0\0\0\x04\0\0\0\x01"),
+                "row 2, column 'vehicle': its 4 bytes are not a binary bigint",
+            ),
+            (with(&row(2, None, Some("a\0b"))), "row 2, column 'note'"),
+            (
+                with(b"\0\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"),
+                "COPY reports, row 2: ",
+            ),
+        ] {
+            let client = connect(server).await;
+            let copied = copy(&client, "COPY reports FROM STDIN (FORMAT binary)", &[bytes]).await;
+            let (code, message) = copied.expect_err(told);
+            assert_eq!(code, SqlState::BAD_COPY_FILE_FORMAT, "{message}");
+            assert!(message.contains(told) && message.ends_with("no row was taken in"), "{message}");
+            assert_eq!(client.query("SELECT vehicle FROM seen", &[]).await.unwrap().len(), 0);
+        }
     });
 }
 

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tidemill_connect::formats::RecordDecoder;
 use tidemill_connect::memory::{PushTarget, Pushed};
 use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::{RecordBatch, new_null_array};
@@ -11,7 +10,7 @@ use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::Statement;
 
 use super::answer::Answer;
-use super::copy_format::CopyFormat;
+use super::copy_format::{CopyDecoder, CopyFormat};
 use super::copy_statement::CopyStatement;
 use super::{Conversation, Result, Stop};
 use crate::report::{
@@ -46,19 +45,17 @@ impl Conversation<'_> {
                 );
             }
         };
-        let columns = rows.columns(&[])?.to_vec();
-        self.writer.copy_out(columns.len())?;
-        let mut lines = Vec::new();
-        if format.has_header {
-            format.write_header(&columns, &mut lines);
-        }
+        let columns = rows.columns(&[format.is_binary().into()])?.to_vec();
+        self.writer.copy_out(columns.len(), format.is_binary())?;
+        let mut bytes = Vec::new();
+        format.write_begin(&columns, &mut bytes);
         let mut copied = 0;
         loop {
             while let Some(batch) = rows.take(0) {
                 for row in 0..batch.num_rows() {
-                    format.write_row(&columns, &batch, row, &mut lines);
-                    self.writer.copy_data(&lines)?;
-                    lines.clear();
+                    format.write_row(&columns, &batch, row, &mut bytes);
+                    self.writer.copy_data(&bytes)?;
+                    bytes.clear();
                 }
                 copied += batch.num_rows() as u64;
             }
@@ -68,8 +65,9 @@ impl Conversation<'_> {
             self.look_at_client(&mut rows)?;
             rows.advance()?;
         }
-        if !lines.is_empty() {
-            self.writer.copy_data(&lines)?;
+        format.write_end(&mut bytes);
+        if !bytes.is_empty() {
+            self.writer.copy_data(&bytes)?;
         }
         self.writer.copy_done()?;
         Ok(copied)
@@ -77,7 +75,7 @@ impl Conversation<'_> {
 
     fn copy_in(&mut self, source: &str, columns: Option<&[String]>, format: &CopyFormat) -> Result<u64> {
         let mut intake = self.intake(source, columns, format)?;
-        self.writer.copy_in(intake.given.fields().len())?;
+        self.writer.copy_in(intake.given.fields().len(), format.is_binary())?;
         self.writer.flush()?;
         let cancellation = self.session.cancellation();
         let requests = cancellation.requests();
@@ -200,7 +198,7 @@ struct LeftOut {
 /// Rows on their way into a source.
 struct RowPush {
     target: PushTarget,
-    decoder: Box<dyn RecordDecoder>,
+    decoder: CopyDecoder,
     /// The columns of the copy.
     given: SchemaRef,
     /// Bytes that were not looked at yet.
@@ -223,9 +221,10 @@ impl RowPush {
     /// Takes in what waits. If it has an error that is not left out, nothing of it.
     fn look(&mut self, is_last: bool, goes_on: &dyn Fn() -> bool) -> std::result::Result<(), Report> {
         let mut batches = VecDeque::new();
-        self.decoder.decode(&std::mem::take(&mut self.waiting), &mut batches).map_err(bad)?;
+        let waiting = std::mem::take(&mut self.waiting);
+        self.decoder.decode(&waiting, &mut batches).map_err(|cause| self.bad(cause))?;
         if is_last {
-            self.decoder.finish(&mut batches).map_err(bad)?;
+            self.decoder.finish(&mut batches).map_err(|cause| self.bad(cause))?;
         }
         let faults = self.decoder.faults();
         if let Some(first) = faults.samples.first().filter(|_| !self.leaves_out_errors) {
@@ -270,6 +269,10 @@ impl RowPush {
         Report { message: format!("{}{}", report.message, self.so_far()), ..report }
     }
 
+    fn bad(&self, cause: Cause) -> Report {
+        Report { code: BAD_COPY_FORMAT, ..self.failed(cause) }
+    }
+
     /// What the source has already, for messages.
     fn so_far(&self) -> String {
         match self.rows {
@@ -277,8 +280,4 @@ impl RowPush {
             rows => format!("; the first {rows} rows have been taken in"),
         }
     }
-}
-
-fn bad(cause: Cause) -> Report {
-    Report { code: BAD_COPY_FORMAT, ..Report::from(cause) }
 }

@@ -1,21 +1,33 @@
-//! How rows are written in a copy: as PostgreSQL's text, or as CSV.
+//! How rows are written in a copy: as PostgreSQL's text, as CSV, or in binary form.
+
+use std::collections::VecDeque;
 
 use tidemill_connect::formats::{
-    CsvSettings, DecoderSettings, Format, LineParser, ParsedLines, ParsedRow, RecordDecoder, text_decoder,
+    CsvSettings, DecoderSettings, Format, ParsedLines, RecordDecoder, text_decoder,
 };
-use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
+use tidemill_engine::{Cause, Faults};
 
-use crate::values::{Column, write_value};
+use super::copy_binary::{self, BinaryRows};
+use super::copy_text::{self, EscapedText};
+use crate::values::{Column, columns, write_value};
 
 /// Rows of a batch that are decoded at once.
 const BATCH_ROWS: usize = 8192;
 
-/// How rows are written in a copy.
+/// What a copy consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyLayout {
+    Text,
+    Csv,
+    Binary,
+}
+
+/// How rows are written in a copy. All but the layout is of lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CopyFormat {
-    pub is_csv: bool,
+    pub layout: CopyLayout,
     pub delimiter: u8,
     /// What stands for a value that is not there.
     pub null: String,
@@ -30,7 +42,7 @@ pub(crate) struct CopyFormat {
 impl CopyFormat {
     pub fn text() -> CopyFormat {
         CopyFormat {
-            is_csv: false,
+            layout: CopyLayout::Text,
             delimiter: b'\t',
             null: "\\N".to_owned(),
             has_header: false,
@@ -40,11 +52,36 @@ impl CopyFormat {
     }
 
     pub fn csv() -> CopyFormat {
-        CopyFormat { is_csv: true, delimiter: b',', null: String::new(), ..CopyFormat::text() }
+        let (layout, null) = (CopyLayout::Csv, String::new());
+        CopyFormat { layout, delimiter: b',', null, ..CopyFormat::text() }
+    }
+
+    pub fn binary() -> CopyFormat {
+        CopyFormat { layout: CopyLayout::Binary, ..CopyFormat::text() }
+    }
+
+    pub fn is_binary(&self) -> bool {
+        self.layout == CopyLayout::Binary
+    }
+
+    /// What comes before the rows.
+    pub fn write_begin(&self, columns: &[Column], bytes: &mut Vec<u8>) {
+        if self.is_binary() {
+            copy_binary::write_begin(bytes);
+        } else if self.has_header {
+            self.write_header(columns, bytes);
+        }
+    }
+
+    /// What comes behind the rows.
+    pub fn write_end(&self, bytes: &mut Vec<u8>) {
+        if self.is_binary() {
+            copy_binary::write_end(bytes);
+        }
     }
 
     /// Writes the line with the names of the columns.
-    pub fn write_header(&self, columns: &[Column], line: &mut Vec<u8>) {
+    fn write_header(&self, columns: &[Column], line: &mut Vec<u8>) {
         for (index, column) in columns.iter().enumerate() {
             self.delimit(index, line);
             self.write_text(column.name.as_bytes(), line);
@@ -52,8 +89,14 @@ impl CopyFormat {
         line.push(b'\n');
     }
 
-    /// Writes a row as a line.
-    pub fn write_row(&self, columns: &[Column], batch: &RecordBatch, row: usize, line: &mut Vec<u8>) {
+    pub fn write_row(&self, columns: &[Column], batch: &RecordBatch, row: usize, bytes: &mut Vec<u8>) {
+        match self.is_binary() {
+            true => copy_binary::write_row(columns, batch, row, bytes),
+            false => self.write_line(columns, batch, row, bytes),
+        }
+    }
+
+    fn write_line(&self, columns: &[Column], batch: &RecordBatch, row: usize, line: &mut Vec<u8>) {
         let mut value = Vec::new();
         for (index, (column, array)) in columns.iter().zip(batch.columns()).enumerate() {
             self.delimit(index, line);
@@ -73,9 +116,9 @@ impl CopyFormat {
     }
 
     fn write_text(&self, text: &[u8], line: &mut Vec<u8>) {
-        match self.is_csv {
-            true => self.write_quoted(text, line),
-            false => text.iter().for_each(|byte| self.write_escaped(*byte, line)),
+        match self.layout {
+            CopyLayout::Csv => self.write_quoted(text, line),
+            _ => copy_text::write(text, self.delimiter, line),
         }
     }
 
@@ -96,23 +139,16 @@ impl CopyFormat {
         line.push(self.quote);
     }
 
-    fn write_escaped(&self, byte: u8, line: &mut Vec<u8>) {
-        let letter = match byte {
-            0x08 => b'b',
-            0x0c => b'f',
-            b'\n' => b'n',
-            b'\r' => b'r',
-            b'\t' => b't',
-            0x0b => b'v',
-            b'\\' => b'\\',
-            byte if byte == self.delimiter => byte,
-            byte => return line.push(byte),
-        };
-        line.extend([b'\\', letter]);
+    /// What reads rows with these columns.
+    pub fn decoder(&self, schema: &SchemaRef) -> Result<CopyDecoder, Cause> {
+        let lines = self.line_decoder(schema)?;
+        Ok(match self.is_binary() {
+            true => CopyDecoder::Binary(Box::new(BinaryRows::new(&columns(schema, &[1]), lines)?)),
+            false => CopyDecoder::Lines(lines),
+        })
     }
 
-    /// What reads lines with these columns.
-    pub fn decoder(&self, schema: &SchemaRef) -> Result<Box<dyn RecordDecoder>, Cause> {
+    fn line_decoder(&self, schema: &SchemaRef) -> Result<Box<dyn RecordDecoder>, Cause> {
         let csv = CsvSettings {
             header: Some(self.has_header),
             delimiter: Some(self.delimiter),
@@ -120,115 +156,63 @@ impl CopyFormat {
             null: self.null.clone(),
         };
         let settings = DecoderSettings { schema: SchemaRef::clone(schema), csv, batch_rows: BATCH_ROWS };
-        if self.is_csv {
+        if self.layout == CopyLayout::Csv {
             return text_decoder(Format::Csv, settings);
         }
         let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
-        let parser = EscapedText { format: self.clone(), columns, is_at_header: self.has_header };
+        let (delimiter, null) = (self.delimiter, self.null.clone());
+        let parser = EscapedText { delimiter, null, columns, is_at_header: self.has_header };
         Ok(Box::new(ParsedLines::new(parser, settings)?))
     }
 }
 
-/// Takes a line of PostgreSQL's text apart.
-struct EscapedText {
-    format: CopyFormat,
-    columns: Vec<String>,
-    is_at_header: bool,
+/// Reads the rows of a copy.
+pub(crate) enum CopyDecoder {
+    Lines(Box<dyn RecordDecoder>),
+    Binary(Box<BinaryRows>),
 }
 
-impl LineParser for EscapedText {
-    fn parse<'line>(&mut self, line: &'line str, row: &mut ParsedRow<'line, '_>) -> Result<(), String> {
-        // The end of the rows, in versions of the protocol before this one.
-        if std::mem::take(&mut self.is_at_header) || line == "\\." {
-            row.leave_out();
-            return Ok(());
-        }
-        let mut columns = self.columns.iter();
-        let mut fields = 0;
-        for field in self.fields(line) {
-            fields += 1;
-            match columns.next() {
-                Some(_) if field == self.format.null => {}
-                Some(column) => row.set(column, unescaped(field)?),
-                None => {}
-            }
-        }
-        match fields == self.columns.len() {
-            true => Ok(()),
-            false => Err(format!("it has {fields} values instead of {}", self.columns.len())),
+impl CopyDecoder {
+    /// Begins; messages name the place.
+    pub fn begin(&mut self, place: &str) {
+        match self {
+            CopyDecoder::Lines(lines) => lines.begin(place),
+            CopyDecoder::Binary(rows) => rows.begin(place),
         }
     }
-}
 
-impl EscapedText {
-    /// The fields of a line, as they are written.
-    fn fields<'line>(&self, line: &'line str) -> impl Iterator<Item = &'line str> + use<'line> {
-        let (delimiter, mut rest) = (self.format.delimiter, Some(line));
-        std::iter::from_fn(move || {
-            let line = rest?;
-            let (mut is_escaped, mut end) = (false, line.len());
-            for (at, byte) in line.bytes().enumerate() {
-                if byte == delimiter && !is_escaped {
-                    end = at;
-                    break;
-                }
-                is_escaped = byte == b'\\' && !is_escaped;
-            }
-            rest = line.get(end + 1..);
-            Some(&line[..end])
-        })
-    }
-}
-
-fn unescaped(field: &str) -> Result<String, String> {
-    if !field.contains('\\') {
-        return Ok(field.to_owned());
-    }
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field.as_bytes();
-    while let [byte, after @ ..] = rest {
-        rest = after;
-        match (byte, rest) {
-            (b'\\', [letter, after @ ..]) => {
-                let (value, digits) = match letter {
-                    b'b' => (0x08, 0),
-                    b'f' => (0x0c, 0),
-                    b'n' => (b'\n', 0),
-                    b'r' => (b'\r', 0),
-                    b't' => (b'\t', 0),
-                    b'v' => (0x0b, 0),
-                    b'x' if number(after, 16, 2).1 > 0 => number(after, 16, 2),
-                    b'0'..=b'7' => {
-                        let (value, digits) = number(rest, 8, 3);
-                        (value, digits - 1)
-                    }
-                    other => (*other, 0),
-                };
-                bytes.push(value);
-                rest = &after[digits..];
-            }
-            _ => bytes.push(*byte),
+    /// Reads what has come.
+    pub fn decode(&mut self, bytes: &[u8], batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
+        match self {
+            CopyDecoder::Lines(lines) => lines.decode(bytes, batches),
+            CopyDecoder::Binary(rows) => rows.decode(bytes, batches),
         }
     }
-    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
-}
 
-/// The number at the beginning, and how many digits it has.
-fn number(text: &[u8], base: u32, digits_max: usize) -> (u8, usize) {
-    let digits = text.iter().take(digits_max).map_while(|byte| char::from(*byte).to_digit(base));
-    let (value, count) = digits.fold((0, 0), |(value, count), digit| (value * base + digit, count + 1));
-    (value as u8, count)
+    /// Nothing more comes.
+    pub fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
+        match self {
+            CopyDecoder::Lines(lines) => lines.finish(batches),
+            CopyDecoder::Binary(rows) => rows.finish(batches),
+        }
+    }
+
+    /// What was wrong since this was last asked.
+    pub fn faults(&mut self) -> Faults {
+        match self {
+            CopyDecoder::Lines(lines) => lines.faults(),
+            CopyDecoder::Binary(rows) => rows.faults(),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
     use std::sync::Arc;
 
     use tidemill_engine::arrow::array::{ArrayRef, Int64Array, StringArray};
 
     use super::*;
-    use crate::values::columns;
 
     fn rows() -> RecordBatch {
         let numbers = Arc::new(Int64Array::from(vec![Some(-7), None, Some(3), Some(4)])) as ArrayRef;
@@ -240,9 +224,7 @@ mod tests {
     fn written(format: &CopyFormat, batch: &RecordBatch) -> String {
         let columns = columns(&batch.schema(), &[]);
         let mut bytes = Vec::new();
-        if format.has_header {
-            format.write_header(&columns, &mut bytes);
-        }
+        format.write_begin(&columns, &mut bytes);
         (0..batch.num_rows()).for_each(|row| format.write_row(&columns, batch, row, &mut bytes));
         String::from_utf8(bytes).unwrap()
     }

@@ -2,7 +2,7 @@
 
 use tidemill_sql::{Piece, Statement};
 
-use super::copy_format::CopyFormat;
+use super::copy_format::{CopyFormat, CopyLayout};
 use super::words::{folded, name};
 use crate::report::{NOT_SUPPORTED, Report, SYNTAX_ERROR};
 
@@ -100,18 +100,21 @@ fn format(piece: &Piece, words: &[String]) -> Result<CopyFormat> {
         words => words.to_vec(),
     };
     let upper: Vec<String> = words.iter().map(|word| word.to_ascii_uppercase()).collect();
-    let is_csv = upper.iter().any(|word| word == "CSV" || word == "'CSV'");
-    let mut format = if is_csv { CopyFormat::csv() } else { CopyFormat::text() };
+    let says = |word: &str| upper.iter().any(|given| given.trim_matches('\'') == word);
+    let mut format = match (says("CSV"), says("BINARY")) {
+        (true, _) => CopyFormat::csv(),
+        (false, true) => CopyFormat::binary(),
+        (false, false) => CopyFormat::text(),
+    };
+    let plain = format.clone();
     let mut rest = words.iter().zip(&upper).map(|(word, upper)| (word.as_str(), upper.as_str())).peekable();
     while let Some((_, option)) = rest.next() {
         match option {
-            "," | "WITH" | "CSV" => {}
+            "," | "WITH" | "CSV" | "BINARY" => {}
             "FORMAT" => match rest.next() {
-                Some((_, "CSV" | "'CSV'" | "TEXT" | "'TEXT'")) => {}
-                Some((_, "BINARY" | "'BINARY'")) => return Err(not_binary()),
-                _ => return Err(wrong("FORMAT must be text or csv")),
+                Some((_, "CSV" | "'CSV'" | "TEXT" | "'TEXT'" | "BINARY" | "'BINARY'")) => {}
+                _ => return Err(wrong("FORMAT must be text, csv or binary")),
             },
-            "BINARY" => return Err(not_binary()),
             "HEADER" => {
                 let value = rest.next_if(|(_, word)| *word != "," && !is_option(word)).map(|(_, word)| word);
                 format.has_header = !matches!(value, Some("FALSE" | "OFF" | "0" | "'FALSE'" | "'OFF'"));
@@ -143,6 +146,10 @@ fn format(piece: &Piece, words: &[String]) -> Result<CopyFormat> {
             }
         }
     }
+    if format.is_binary() && format != plain {
+        let names = "HEADER, DELIMITER, NULL, QUOTE and ON_ERROR";
+        return Err(wrong(&format!("a copy in binary form has no lines, and so no {names}")));
+    }
     match ambiguity(&format) {
         None => Ok(format),
         Some(message) => Err(wrong(message)),
@@ -151,7 +158,8 @@ fn format(piece: &Piece, words: &[String]) -> Result<CopyFormat> {
 
 /// Why lines of this format could not be told apart from others when they are read, if that is so.
 fn ambiguity(format: &CopyFormat) -> Option<&'static str> {
-    let CopyFormat { is_csv, delimiter, quote, .. } = *format;
+    let CopyFormat { delimiter, quote, .. } = *format;
+    let is_csv = format.layout == CopyLayout::Csv;
     let null = format.null.as_bytes();
     let is_escaped = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"\\.".contains(&byte);
     match is_csv {
@@ -168,16 +176,11 @@ fn ambiguity(format: &CopyFormat) -> Option<&'static str> {
     }
 }
 
-const OPTIONS: [&str; 9] =
-    ["FORMAT", "CSV", "HEADER", "DELIMITER", "NULL", "QUOTE", "ESCAPE", "ENCODING", "ON_ERROR"];
+const OPTIONS: [&str; 10] =
+    ["FORMAT", "CSV", "BINARY", "HEADER", "DELIMITER", "NULL", "QUOTE", "ESCAPE", "ENCODING", "ON_ERROR"];
 
 fn is_option(word: &str) -> bool {
     OPTIONS.contains(&word)
-}
-
-fn not_binary() -> Report {
-    let report = Report::error(NOT_SUPPORTED, "copies in binary form are not supported");
-    report.with_hint("use FORMAT csv, or text")
 }
 
 /// What follows an option, with or without `AS`.
@@ -261,8 +264,8 @@ mod tests {
             "COPY (SELECT 1 TO STDOUT",
             "COPY () TO STDOUT",
             "COPY (SELECT 1) FROM STDIN",
-            "COPY v TO STDOUT (FORMAT binary)",
-            "COPY v FROM STDIN BINARY",
+            "COPY v TO STDOUT (FORMAT binary, HEADER)",
+            "COPY v FROM STDIN BINARY DELIMITER ','",
             "COPY v TO STDOUT (FORMAT parquet)",
             "COPY v TO STDOUT (DELIMITER ',,')",
             "COPY v TO STDOUT (DELIMITER",

@@ -8,6 +8,7 @@ use super::answer::Answer;
 use super::cursor_statement::CursorStatement;
 use super::limits::check_room;
 use super::prepared::{Portal, PreparedStatement, Progress};
+use super::type_query;
 use super::wanted::Wanted;
 use super::{Conversation, Result};
 use crate::report::{
@@ -15,11 +16,8 @@ use crate::report::{
     NOT_SUPPORTED, PROGRAM_LIMIT, PROTOCOL_VIOLATION, Report,
 };
 use crate::text_rows::{PLAN_COLUMN, text_schema};
-use crate::values::{Column, Kind, columns, kind_of_parameter, parameter, type_of_parameter};
+use crate::values::{Column, columns, kind_of_parameter, parameter, type_of_parameter};
 use crate::wire::{Bind, Target};
-
-/// How asyncpg begins the names of its statements.
-const ASYNCPG: &str = "__asyncpg_";
 
 impl Conversation<'_> {
     pub(super) fn parse(&mut self, name: String, text: &str, types: &[u32]) -> Result<()> {
@@ -28,6 +26,8 @@ impl Conversation<'_> {
             return Err(Report::error(DUPLICATE_STATEMENT, message).into());
         }
         check_room(self.statements.len(), "prepared statements", "DEALLOCATE ALL")?;
+        let own_answer = type_query::answering(text);
+        let text = own_answer.unwrap_or(text);
         let pieces = tidemill_sql::divide(text, "query").map_err(|error| Report::of_reading(&error))?;
         let wanted = match pieces.as_slice() {
             [] => None,
@@ -41,6 +41,11 @@ impl Conversation<'_> {
         let given = types.iter().map(|oid| type_of_parameter(*oid));
         let given = given.collect::<std::result::Result<Vec<_>, _>>();
         let given = given.map_err(|why| Report::error(NOT_SUPPORTED, why))?;
+        if own_answer.is_some() {
+            let (parameters, oids) = (vec![type_query::PARAMETER], vec![type_query::PARAMETER_OID]);
+            self.statements.insert(name, Arc::new(PreparedStatement { wanted, parameters, oids }));
+            return Ok(self.writer.parse_complete()?);
+        }
         let parameters = match wanted.as_ref().and_then(Wanted::query) {
             Some(statement) => {
                 if statement.parameters() > usize::from(u16::MAX) {
@@ -59,7 +64,6 @@ impl Conversation<'_> {
             given.unwrap_or_else(|| kind_of_parameter(*kind).oid())
         };
         let oids = parameters.iter().enumerate().map(oid).collect();
-        self.knows_few_lists |= name.starts_with(ASYNCPG);
         self.statements.insert(name, Arc::new(PreparedStatement { wanted, parameters, oids }));
         Ok(self.writer.parse_complete()?)
     }
@@ -143,27 +147,8 @@ impl Conversation<'_> {
         Ok(())
     }
 
-    /// The columns of a statement's rows, as the client can read them; `None` if it gives none.
+    /// The columns of a statement's rows; `None` if it gives none.
     fn columns_of(
-        &mut self,
-        wanted: Option<&Wanted>,
-        formats: &[u16],
-    ) -> std::result::Result<Option<Vec<Column>>, Report> {
-        let columns = self.typed_columns_of(wanted, formats)?;
-        Ok(columns.map(|columns| self.as_client_reads(columns)))
-    }
-
-    /// Columns as the client can read them.
-    fn as_client_reads(&self, mut columns: Vec<Column>) -> Vec<Column> {
-        for column in columns.iter_mut().filter(|_| self.knows_few_lists) {
-            if column.kind.is_list() && column.kind != Kind::Array(&Kind::Text) {
-                column.kind = Kind::Text;
-            }
-        }
-        columns
-    }
-
-    fn typed_columns_of(
         &mut self,
         wanted: Option<&Wanted>,
         formats: &[u16],
@@ -216,7 +201,7 @@ impl Conversation<'_> {
                 Answer::Fetch(mut fetch) => {
                     fetch.columns = match &portal.columns {
                         Some(columns) => columns.clone(),
-                        None => self.as_client_reads(self.columns_of_cursor(&fetch.name, &portal.formats)?),
+                        None => self.columns_of_cursor(&fetch.name, &portal.formats)?,
                     };
                     portal.progress = Progress::Done;
                     return self.fetch(fetch, true);
@@ -226,7 +211,7 @@ impl Conversation<'_> {
                         Some(columns) => rows.set_columns(columns.clone()),
                         None => {
                             let columns = rows.columns(&portal.formats)?.to_vec();
-                            rows.set_columns(self.as_client_reads(columns));
+                            rows.set_columns(columns);
                         }
                     }
                     portal.progress = Progress::Rows(Box::new(rows));

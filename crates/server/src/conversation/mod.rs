@@ -2,8 +2,10 @@
 
 mod answer;
 mod copy;
+mod copy_binary;
 mod copy_format;
 mod copy_statement;
+mod copy_text;
 mod cursor_statement;
 mod cursors;
 mod execute;
@@ -13,6 +15,7 @@ mod own_statement;
 mod prepared;
 mod savepoints;
 mod transaction_settings;
+mod type_query;
 mod user_statement;
 mod wanted;
 mod words;
@@ -76,8 +79,6 @@ pub(crate) struct Conversation<'a> {
     inbox: &'a Inbox,
     writer: Writer<&'a ClientStream>,
     transaction: TransactionStatus,
-    /// Whether the client asks for the types of lists with queries that have no answer here (asyncpg): it gets most as texts.
-    knows_few_lists: bool,
     /// In a transaction.
     settings_at_end: Option<SettingsAtEnd>,
     statements: BTreeMap<String, Arc<PreparedStatement>>,
@@ -105,7 +106,6 @@ impl<'a> Conversation<'a> {
             inbox,
             writer,
             transaction: TransactionStatus::None,
-            knows_few_lists: false,
             settings_at_end: None,
             statements: BTreeMap::new(),
             portals: BTreeMap::new(),

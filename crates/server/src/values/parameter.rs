@@ -53,9 +53,8 @@ pub(crate) fn parameter(
 ) -> Result<Parameter, String> {
     let Some(value) = value else { return Ok(Parameter::null(kind)) };
     let text = match is_binary {
-        true => from_binary(kind, value).ok_or_else(|| {
-            format!("the {} bytes of a parameter are not a binary {}", value.len(), name(kind))
-        }),
+        true => from_binary(kind, value)
+            .ok_or_else(|| format!("its {} bytes are not a binary {}", value.len(), name(kind))),
         false => from_text(kind, value),
     }?;
     Ok(Parameter { kind, value: Some(text) })

@@ -164,20 +164,20 @@ impl<W: Write> Writer<W> {
     }
 
     /// Lines of a copy follow, with this many columns, as text.
-    pub fn copy_out(&mut self, columns: usize) -> io::Result<()> {
-        self.copy(b'H', columns)
+    pub fn copy_out(&mut self, columns: usize, is_binary: bool) -> io::Result<()> {
+        self.copy(b'H', columns, is_binary)
     }
 
-    /// The client is to send lines of a copy.
-    pub fn copy_in(&mut self, columns: usize) -> io::Result<()> {
-        self.copy(b'G', columns)
+    /// The client is to send the rows of a copy.
+    pub fn copy_in(&mut self, columns: usize, is_binary: bool) -> io::Result<()> {
+        self.copy(b'G', columns, is_binary)
     }
 
-    fn copy(&mut self, kind: u8, columns: usize) -> io::Result<()> {
+    fn copy(&mut self, kind: u8, columns: usize, is_binary: bool) -> io::Result<()> {
         self.message(kind, |bytes| {
-            bytes.push(0);
+            bytes.push(is_binary.into());
             bytes.extend((columns as u16).to_be_bytes());
-            bytes.extend(std::iter::repeat_n(0, 2 * columns));
+            bytes.extend(std::iter::repeat_n([0, u8::from(is_binary)], columns).flatten());
         })
     }
 

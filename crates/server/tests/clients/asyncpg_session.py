@@ -5,6 +5,7 @@ import datetime
 import decimal
 import io
 import sys
+import time
 
 import asyncpg
 
@@ -28,9 +29,11 @@ async def values(connection):
         datetime.datetime(2026, 11, 22, 17, 5, 0, 250000), datetime.timedelta(days=1, hours=2), None,
     ))
     equal(row["n"], decimal.Decimal("-12345.678"))
-    # It knows lists of texts by itself, and asks for the types of others: those it gets as texts.
-    row = await connection.fetchrow("SELECT ['a', NULL, 'b c'] AS texts, [1, 2] AS numbers")
-    equal(tuple(row), (["a", None, "b c"], "{1,2}"))
+    # It knows lists of texts by itself, and asks for the types of others.
+    row = await connection.fetchrow(
+        "SELECT ['a', NULL, 'b c'] AS texts, [1, NULL, 2] AS numbers, [DATE '2026-11-22'] AS days, [true] AS truths"
+    )
+    equal(tuple(row), (["a", None, "b c"], [1, None, 2], [datetime.date(2026, 11, 22)], [True]))
 
 
 async def parameters(connection):
@@ -86,6 +89,32 @@ async def copies(connection):
     out = io.BytesIO()
     await connection.copy_from_query("SELECT id, name FROM prices WHERE id < $1 ORDER BY id", 3, output=out, format="csv")
     equal(out.getvalue(), b"1,apple\n2,pear\n")
+    await connection.execute(
+        """CREATE SOURCE copied_in (b BOOLEAN, s SMALLINT, i INTEGER, l BIGINT, r REAL, d DOUBLE, n DECIMAL(20, 5), t VARCHAR,
+        day DATE, time TIME, at TIMESTAMP, span INTERVAL) WITH (connector = 'push');
+        CREATE MATERIALIZED VIEW copied AS SELECT * FROM copied_in"""
+    )
+    rows = [
+        (True, -2, 3, -4, 1.5, 1e300, decimal.Decimal("-12345.67800"), 'a\tb\\N\n\r"ö', datetime.date(1969, 12, 31),
+         datetime.time(23, 59, 59, 999999), datetime.datetime(2026, 11, 22, 17, 5, 0, 1), datetime.timedelta(1, 2, 3)),
+        (None,) * 12,
+        (False, 32767, -(2**31), -(2**63), float("inf"), -0.1, decimal.Decimal(0), "", datetime.date(2262, 1, 1),
+         datetime.time(0), datetime.datetime(1700, 1, 1), datetime.timedelta(-1, 0, -3)),
+    ]
+    equal(await connection.copy_records_to_table("copied_in", records=rows), "COPY 3")
+    start = time.monotonic()
+    while await connection.fetchval("SELECT count(*) FROM copied") < 3:
+        if time.monotonic() > start + 120:
+            raise AssertionError("the view has no rows")
+    equal([tuple(row) for row in await connection.fetch("SELECT * FROM copied")], rows)
+    out = io.BytesIO()
+    await connection.copy_from_query("SELECT * FROM copied", output=out, format="binary")
+    out.seek(0)
+    equal(await connection.copy_to_table("copied_in", source=out, format="binary"), "COPY 3")
+    while await connection.fetchval("SELECT count(*) FROM copied") < 6:
+        if time.monotonic() > start + 120:
+            raise AssertionError("the view has no more rows")
+    equal([tuple(row) for row in await connection.fetch("SELECT * FROM copied")], rows + rows)
 
 
 async def follows(connection):

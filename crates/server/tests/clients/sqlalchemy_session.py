@@ -42,15 +42,13 @@ def inspects(connection):
     equal(inspector.get_pk_constraint("totals")["constrained_columns"], [])
     [unique] = inspector.get_unique_constraints("totals")
     equal((unique["column_names"], unique["name"]), (["name", "id"], "totals_name_id_key"))
-    if connection.dialect.driver != "asyncpg":
-        indexes(connection, inspector)
+    indexes(connection, inspector)
     equal(inspector.get_foreign_keys("newest"), [])
     equal(inspector.get_check_constraints("newest"), [])
     equal(inspector.get_table_comment("newest"), {"text": None})
 
 
 def indexes(connection, inspector):
-    """asyncpg asks for the types of lists in a way that the server does not answer yet."""
     [index] = inspector.get_indexes("totals")
     equal((index["column_names"], index["unique"]), (["name", "id"], True))
     [index] = inspector.get_indexes("visits")
