@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::parser_error::end_text;
 use super::query_hint::query_hint;
-use super::{Name, Script, Span, distinct_from, from_first, standard_words};
+use super::{Name, Script, Span, any_of_list, distinct_from, from_first, standard_words};
 use crate::{TextError, closest};
 
 /// The only supported dialect.
@@ -186,6 +186,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn expression(&mut self) -> Result<ast::Expr, TextError> {
         let mut expression = self.parse(Parser::parse_expr)?;
         distinct_from::regroup(&mut expression);
+        any_of_list::translate(&mut expression);
         Ok(expression)
     }
 
@@ -200,6 +201,7 @@ impl<'a> Cursor<'a> {
         let mut query = self.parse(Parser::parse_query)?;
         from_first::complete(&mut query);
         distinct_from::regroup(&mut query);
+        any_of_list::translate(&mut query);
         standard_words::translate(&mut query);
         Ok(query)
     }

@@ -2,6 +2,7 @@
 //!
 //! Each statement has its file. Nothing here is checked against the catalogue, which is the planner's task.
 
+mod any_of_list;
 mod as_of;
 mod body_text;
 mod calls;
