@@ -39,4 +39,10 @@ pub trait Transform: Send {
     /// # Errors
     /// An error stops the query. The report names the transform, the cycle and the cause.
     fn apply(&mut self, rows: &RecordBatch, cut: &Cut) -> Result<Transformed, Cause>;
+
+    /// Whether it combines several rows into one. Its rows then come in the total order: the first row of a group is the
+    /// same, whichever partitions the worker holds.
+    fn combines_rows(&self) -> bool {
+        false
+    }
 }

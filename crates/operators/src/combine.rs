@@ -183,6 +183,10 @@ impl PaneState {
 }
 
 impl Transform for Combine {
+    fn combines_rows(&self) -> bool {
+        true
+    }
+
     fn apply(&mut self, rows: &RecordBatch, _cut: &Cut) -> Result<Transformed, Cause> {
         let mut runs = std::mem::take(&mut self.runs);
         let mut ids = std::mem::take(&mut self.ids);

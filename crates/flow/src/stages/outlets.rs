@@ -8,6 +8,8 @@ use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::{Batch, Cut, Transform, Transformed};
 use tidemill_plan::{Producer, StreamRef};
+use tidemill_split::merge_by_position;
+use tidemill_split::order::Sorter;
 
 use super::batch_context::BatchContext;
 use super::edge_writer::EdgeWriter;
@@ -41,6 +43,7 @@ struct TransformOutlet {
     name: String,
     schema: SchemaRef,
     transform: Box<dyn Transform>,
+    sorter: Sorter,
     readers: Vec<Outlet>,
 }
 
@@ -86,6 +89,7 @@ impl Outlets {
                 name,
                 schema,
                 transform,
+                sorter: Sorter::default(),
                 readers: behind,
             }));
         }
@@ -133,6 +137,8 @@ impl TransformOutlet {
     fn apply(&mut self, batch: &Batch, cut: &Cut, run_state: &RunState) -> Result<Batch, Failure> {
         let start_ns = run_state.clock.now_ns();
         let applied = guard(|| {
+            let ordered = self.transform.combines_rows().then(|| in_order(batch, &mut self.sorter)).flatten();
+            let batch = ordered.as_ref().unwrap_or(batch);
             let made = self.transform.apply(&batch.rows, cut)?;
             caused(batch, made, &self.schema)
         });
@@ -141,6 +147,12 @@ impl TransformOutlet {
         run_state.work.add(Part::Transform(self.index), time_ns, batch.len() as u64, made.len() as u64);
         Ok(made)
     }
+}
+
+/// A batch in the total order. What an operator writes in a cycle stands partition by partition.
+fn in_order(batch: &Batch, sorter: &mut Sorter) -> Option<Batch> {
+    let positions_end = batch.positions.iter().max()?.saturating_add(1);
+    merge_by_position(std::slice::from_ref(batch), positions_end, sorter)
 }
 
 /// The rows that a transform made of a batch, with the positions and origins of their causes.
