@@ -32,6 +32,10 @@ pub(crate) struct Compiled {
 impl Compiled {
     /// Compiles an expression over rows with this schema.
     pub fn new(expression: &Expr, schema: &DFSchema) -> Result<Self> {
+        // Most expressions of a wide plan are columns: they need no schema of their own.
+        if let Expr::Column(column) = expression {
+            return Compiled::column(column, schema);
+        }
         let with_now = schema_with_now(schema)?;
         let now = Expr::Column(Column::from_name(NOW_COLUMN));
         let replaced = crate::logical::with_now(expression.clone(), &now)?;
@@ -44,6 +48,13 @@ impl Compiled {
         let data_type = physical.data_type(with_now.as_arrow())?;
         let over_dictionary = over_dictionary(&physical, with_now.as_arrow())?;
         Ok(Compiled { physical, data_type, uses_now, over_dictionary })
+    }
+
+    fn column(column: &Column, schema: &DFSchema) -> Result<Self> {
+        let index = schema.index_of_column(column)?;
+        let data_type = schema.field(index).data_type().clone();
+        let physical = Arc::new(PhysicalColumn::new(&column.name, index));
+        Ok(Compiled { physical, data_type, uses_now: false, over_dictionary: None })
     }
 
     /// The indexes of the columns that it reads.

@@ -7,6 +7,7 @@ mod bounded_functions;
 mod call_arguments;
 mod calls;
 mod count_windows;
+mod cross_joins;
 mod dates;
 mod distinct_floats;
 mod distinct_on;

@@ -7,7 +7,6 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::analyzer::Analyzer;
 use datafusion::optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
-use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion::optimizer::eliminate_duplicated_expr::EliminateDuplicatedExpr;
 use datafusion::optimizer::eliminate_filter::EliminateFilter;
 use datafusion::optimizer::eliminate_group_by_constant::EliminateGroupByConstant;
@@ -21,6 +20,7 @@ use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion::optimizer::{Optimizer, OptimizerContext, OptimizerRule};
 
 use super::arithmetic::{with_checks, without_checks};
+use super::cross_joins::CrossJoins;
 use super::dates::with_times;
 use super::floats::{with_decimals_compared, with_one_nan, without_one_nan};
 use super::opaque::{with_opaque, without_opaque};
@@ -37,7 +37,7 @@ pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<Log
         Arc::new(ExtractEquijoinPredicate::new()),
         Arc::new(EliminateDuplicatedExpr::new()),
         Arc::new(EliminateFilter::new()),
-        Arc::new(EliminateCrossJoin::new()),
+        Arc::new(CrossJoins::default()),
         Arc::new(EliminateOuterJoin::new()),
         Arc::new(PushDownFilter::new()),
         Arc::new(SelectBefore),

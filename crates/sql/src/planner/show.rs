@@ -41,7 +41,8 @@ impl Planner {
                     let reads = reads.iter().map(|read| format!("  {read}\n")).collect::<String>();
                     return Ok(Reply::Text(format!("reads only tables, and is answered at once\n{reads}")));
                 }
-                prepare(self, query, max_latency(options)?)?
+                let prepared = self.prepare(&plan, max_latency(options)?, statement);
+                prepared.map_err(|error| self.text_error(&error, explained))?
             }
             StatementKind::InsertInto { query, options, .. } => prepare(self, query, max_latency(options)?)?,
             StatementKind::CreateView(CreateView { query, .. })

@@ -1,6 +1,6 @@
 //! Schemas of streams: unique names for the columns of a logical plan; and what columns stand for.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -14,12 +14,14 @@ use crate::logical::tree::Tree;
 /// column may be NULL, because expressions promise nothing else.
 pub(super) fn stream_schema(columns: impl IntoIterator<Item = (String, DataType)>) -> SchemaRef {
     let mut taken = HashSet::new();
+    // Hundreds of joined streams have hundreds of columns of one name: no number is tried twice for it.
+    let mut numbers: HashMap<String, usize> = HashMap::new();
     let fields = columns.into_iter().map(|(name, data_type)| {
         let mut unique = name.clone();
-        let mut number = 2;
         while !taken.insert(unique.clone()) {
+            let number = numbers.entry(name.clone()).or_insert(2);
             unique = format!("{name}_{number}");
-            number += 1;
+            *number += 1;
         }
         Field::new(unique, data_type, true)
     });
