@@ -3,16 +3,27 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::logical_expr::Union;
+use datafusion::logical_expr::{LogicalPlan, Union};
 use tidemill_operators::forward::{Forward, ForwardSpec};
 
 use super::columns::schema_of;
 use super::{Kind, Relation, Role, Translator, Window, refuse};
 
+/// `a UNION ALL b UNION ALL c` is a union within a union. Beyond this many, one operator unites them all, because each
+/// union on its way costs a row another split. Fewer stay as they were, for durable queries are found by their operators.
+const LEVELS_MAX: usize = 8;
+
 impl Translator {
     pub(super) fn union(&mut self, union: &Union) -> Result<Relation> {
-        let inputs: Vec<Relation> =
-            union.inputs.iter().map(|input| self.output(input)).collect::<Result<_>>()?;
+        let mut inputs = Vec::new();
+        match levels(union) > LEVELS_MAX {
+            true => self.all_inputs(union, &mut inputs)?,
+            false => {
+                for input in &union.inputs {
+                    inputs.push(self.output(input)?);
+                }
+            }
+        }
         if inputs.iter().any(|input| !input.is_stream()) {
             return Err(refuse(
                 "UNION ALL of tables (aggregates without a window) would mix rows of the same key",
@@ -45,6 +56,28 @@ impl Translator {
             is_finite,
         })
     }
+
+    /// The inputs of a union and of the unions that are its inputs.
+    fn all_inputs(&mut self, union: &Union, inputs: &mut Vec<Relation>) -> Result<()> {
+        for input in &union.inputs {
+            match input.as_ref() {
+                LogicalPlan::Union(inner) => self.all_inputs(inner, inputs)?,
+                input => inputs.push(self.output(input)?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many unions contain each other.
+fn levels(union: &Union) -> usize {
+    let mut levels = 1;
+    let mut inner = union;
+    while let Some(LogicalPlan::Union(next)) = inner.inputs.first().map(Arc::as_ref) {
+        levels += 1;
+        inner = next;
+    }
+    levels
 }
 
 /// A column is an event time of the union if it is one in every input. It is a window bound if it is the same bound of
