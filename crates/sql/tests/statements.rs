@@ -333,9 +333,9 @@ fn deep_and_long_texts_are_refused_on_a_small_stack() {
         parse(&format!("SELECT {}", list.join(",")), "long.sql").unwrap();
         // Commas do not make a chain of set operations shallower.
         let unions = |count| "SELECT 1, 2".to_owned() + &" UNION ALL SELECT 1, 2".repeat(count);
-        parse(&unions(200), "long.sql").unwrap();
-        let error = parse(&unions(201), "long.sql").unwrap_err().to_string();
-        assert!(error.contains("more than 200 UNION"), "{error}");
+        parse(&unions(500), "long.sql").unwrap();
+        let error = parse(&unions(501), "long.sql").unwrap_err().to_string();
+        assert!(error.contains("more than 500 UNION"), "{error}");
     });
 }
 

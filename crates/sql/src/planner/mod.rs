@@ -1,5 +1,6 @@
 //! A planner: what a statement means under a version of the catalogue, with the settings of a session.
 
+mod deep_plans;
 mod define;
 mod embedded;
 mod functions;
@@ -23,6 +24,7 @@ use datafusion::sql::sqlparser::ast;
 use tidemill_engine::{Beginning, Cause};
 use tidemill_operators::Aggregate;
 
+use self::deep_plans::with_deep_stack;
 pub use self::embedded::{EmbeddedQueries, EmbeddedQuery, EmbeddedSource, PlanStream, Surroundings};
 use self::select::{select_all, select_call, select_each};
 use crate::catalog::{Catalog, Requested};
@@ -211,7 +213,8 @@ impl Planner {
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
         let stays = self.catalog.stays(statement);
-        let reply = self.reply(statement).map_err(|error| translated(error, statement.span))?;
+        let reply =
+            with_deep_stack(|| self.reply(statement)).map_err(|error| translated(error, statement.span))?;
         if statement.kind.is_definition() {
             if !stays {
                 self.catalog.note_uses(statement);
@@ -354,7 +357,7 @@ impl Planner {
         let settings = real_time.settings(&self.settings);
         let max_latency = max_latency.into_iter().chain(real_time.deadline).min();
         let context = QueryContext::new(&settings, max_latency, instructions);
-        let mut pipeline = Pipeline::new(&queries, targets, context)?;
+        let mut pipeline = with_deep_stack(|| Pipeline::new(&queries, targets, context))?;
         pipeline.begin_at(&asked)?;
         pipeline.prepared.real_time = real_time;
         Ok(pipeline)

@@ -14,7 +14,10 @@ use crate::TextError;
 const MAX_CHAIN: usize = 4_000;
 
 /// The most UNION, INTERSECT and EXCEPT of a statement: they, too, become a tree that is as deep as there are many.
-const MAX_SET_OPERATIONS: usize = 200;
+const MAX_SET_OPERATIONS: usize = 500;
+
+/// The most joins of a statement: its plan is as deep as there are many.
+const MAX_JOINS: usize = 500;
 
 /// The tokens of one statement, without spaces and comments.
 #[derive(Clone)]
@@ -88,14 +91,26 @@ pub(super) fn refused(script: &Arc<Script>, tokens: &[TokenWithSpan], span: Span
         let hint = "use IN (...) instead of a chain of OR, and several views instead of a chain of UNION ALL";
         return Some(TextError::new(script, place, message).with_hint(hint));
     }
-    if let Some(token) = tokens.iter().filter(|token| is_set_operation(&token.token)).nth(MAX_SET_OPERATIONS)
-    {
-        let place = script.span_of_tokens(token.span).unwrap_or(span);
-        let message = format!("there are more than {MAX_SET_OPERATIONS} UNION, INTERSECT and EXCEPT");
-        let hint = "write views of a part of them each, and unite the views";
-        return Some(TextError::new(script, place, message).with_hint(hint));
-    }
-    None
+    let (token, message) = too_many(tokens)?;
+    let place = script.span_of_tokens(token.span).unwrap_or(span);
+    let hint = "write views of a part of them each, and join or unite the views";
+    Some(TextError::new(script, place, message).with_hint(hint))
+}
+
+/// The first operation of a statement that is too many of its kind, and what to say of it.
+fn too_many(tokens: &[TokenWithSpan]) -> Option<(&TokenWithSpan, String)> {
+    let beyond =
+        |is_kind: fn(&Token) -> bool, max| tokens.iter().filter(move |token| is_kind(&token.token)).nth(max);
+    let set_operation = beyond(is_set_operation, MAX_SET_OPERATIONS).map(|token| {
+        (token, format!("there are more than {MAX_SET_OPERATIONS} UNION, INTERSECT and EXCEPT"))
+    });
+    let join =
+        || beyond(is_join, MAX_JOINS).map(|token| (token, format!("there are more than {MAX_JOINS} joins")));
+    set_operation.or_else(join)
+}
+
+fn is_join(token: &Token) -> bool {
+    is_word(token, "JOIN")
 }
 
 fn is_set_operation(token: &Token) -> bool {
@@ -114,6 +129,8 @@ fn too_long(tokens: &[TokenWithSpan]) -> Option<usize> {
             }
             Token::RParen | Token::RBracket | Token::RBrace => run = outer.pop().unwrap_or(0) + 1,
             Token::Comma => run = 0,
+            // The joins of a FROM are a list.
+            _ if is_join(&token.token) => run = 0,
             _ => run += 1,
         }
         if run > MAX_CHAIN {
