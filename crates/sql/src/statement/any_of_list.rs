@@ -61,15 +61,19 @@ mod tests {
     use crate::{Planner, Reply, divide};
 
     type Value = Option<i64>;
+    type Compare = fn(i64, i64) -> bool;
 
     /// What the standard says: true if one comparison is true, otherwise unknown if one is unknown.
-    fn any(left: Value, compare: fn(i64, i64) -> bool, list: Option<&[Value]>) -> Option<bool> {
-        let found = list?.iter().map(|item| Some(compare(left?, (*item)?)));
-        found.fold(Some(false), |so_far, one| match (so_far, one) {
-            (Some(true), _) | (_, Some(true)) => Some(true),
-            (None, _) | (_, None) => None,
-            _ => Some(false),
-        })
+    fn any(left: Value, compare: Compare, list: Option<&[Value]>) -> Option<bool> {
+        let mut answer = Some(false);
+        for item in list? {
+            match left.zip(*item).map(|(left, item)| compare(left, item)) {
+                Some(true) => return Some(true),
+                Some(false) => {}
+                None => answer = None,
+            }
+        }
+        answer
     }
 
     fn answers(query: &str) -> Vec<Option<bool>> {
@@ -81,7 +85,7 @@ mod tests {
 
     #[test]
     fn unknown_values_are_unknown_in_constants_and_in_columns() {
-        let comparisons: [(&str, fn(i64, i64) -> bool); 6] = [
+        let comparisons: [(&str, Compare); 6] = [
             ("=", |a, b| a == b),
             ("<>", |a, b| a != b),
             ("<", |a, b| a < b),
