@@ -1,6 +1,6 @@
 //! Values of parameters, from what clients send.
 
-use tidemill_sql::{Parameter, ParameterType};
+use tidemill_sql::{Parameter, ParameterType, list_items, list_text};
 
 use super::calendar::{DAYS_TO_2000, date, since_1970, time, timestamp};
 use super::column::Kind;
@@ -23,12 +23,19 @@ const PAIRS: [(ParameterType, Kind); 14] = [
     (ParameterType::Interval, Kind::Interval),
 ];
 
+/// Lists of texts besides `text[]`: of `"char"`, `name`, `bpchar`, `varchar`.
+const LISTS_OF_TEXTS: [u32; 4] = [1002, 1003, 1014, 1015];
+
 /// The types of texts besides `text`: `"char"`, `name`, `json`, `bpchar`, `varchar`.
 const TEXTS: [u32; 5] = [18, 19, 114, 1042, 1043];
 
 /// What clients call the type of a parameter.
 pub(crate) fn kind_of_parameter(kind: ParameterType) -> Kind {
-    PAIRS.iter().find(|(parameter, _)| *parameter == kind).map_or(Kind::Text, |(_, kind)| *kind)
+    let scalar = |kind| PAIRS.iter().find(|(parameter, _)| *parameter == kind).map(|(_, kind)| kind);
+    match kind {
+        ParameterType::List(item) => scalar(*item).map_or(Kind::Text, Kind::Array),
+        kind => scalar(kind).copied().unwrap_or(Kind::Text),
+    }
 }
 
 /// The type of a parameter from its number; `None` if the client leaves it open. An error if there is no such type here.
@@ -37,10 +44,15 @@ pub(crate) fn type_of_parameter(oid: u32) -> Result<Option<ParameterType>, Strin
         // Unspecified, and the type `unknown`.
         0 | 705 => return Ok(None),
         oid if TEXTS.contains(&oid) => return Ok(Some(ParameterType::Text)),
+        oid if LISTS_OF_TEXTS.contains(&oid) => return Ok(ParameterType::Text.list()),
         _ => {}
     }
-    let known = PAIRS.iter().find(|(_, kind)| kind.oid() == oid);
-    known.map(|(parameter, _)| Some(*parameter)).ok_or_else(|| {
+    let known = PAIRS.iter().find(|(_, kind)| kind.oid() == oid).map(|(parameter, _)| *parameter);
+    let list = || {
+        let item = PAIRS.iter().find(|(_, kind)| Kind::Array(kind).oid() == oid);
+        item.and_then(|(parameter, _)| parameter.list())
+    };
+    known.or_else(list).map(Some).ok_or_else(|| {
         format!("a parameter has type number {oid}, which this server does not know; pass it as text")
     })
 }
@@ -60,8 +72,8 @@ pub(crate) fn parameter(
     Ok(Parameter { kind, value: Some(text) })
 }
 
-fn name(kind: ParameterType) -> &'static str {
-    kind_of_parameter(kind).name()
+fn name(kind: ParameterType) -> String {
+    kind_of_parameter(kind).full_name()
 }
 
 fn from_text(kind: ParameterType, value: &[u8]) -> Result<String, String> {
@@ -101,6 +113,11 @@ fn from_text(kind: ParameterType, value: &[u8]) -> Result<String, String> {
         ParameterType::Time | ParameterType::TimestampWithTimeZone => Ok(trimmed.to_owned()),
         // PostgreSQL writes a sign wherever one changes.
         ParameterType::Interval => Ok(trimmed.replace('+', "")),
+        ParameterType::List(item) => {
+            let items = list_items(trimmed).ok_or_else(wrong)?;
+            let item = |text: Option<String>| text.map(|text| from_text(*item, text.as_bytes())).transpose();
+            Ok(list_text(&items.into_iter().map(item).collect::<Result<Vec<_>, _>>()?))
+        }
     }
 }
 
@@ -152,7 +169,45 @@ fn from_binary(kind: ParameterType, value: &[u8]) -> Option<String> {
             let (seconds, fraction) = (micros.unsigned_abs() / 1_000_000, micros.unsigned_abs() % 1_000_000);
             format!("{months} months {days} days {sign}{seconds}.{fraction:06} seconds")
         }
+        ParameterType::List(item) => list_text(&binary_items(*item, value)?),
     })
+}
+
+/// The items of a list of at most one dimension.
+fn binary_items(item: ParameterType, value: &[u8]) -> Option<Vec<Option<String>>> {
+    let mut rest = value;
+    let mut next = || {
+        let (number, after) = rest.split_first_chunk()?;
+        rest = after;
+        Some(i32::from_be_bytes(*number))
+    };
+    let (dimensions, _has_nulls, oid) = (next()?, next()?, next()?);
+    if type_of_parameter(oid.cast_unsigned()) != Ok(Some(item)) {
+        return None;
+    }
+    if dimensions == 0 {
+        return rest.is_empty().then(Vec::new);
+    }
+    let (count, _first) = (usize::try_from(next()?).ok()?, next()?);
+    // Each item has four bytes at least.
+    if dimensions != 1 || count > rest.len() / 4 {
+        return None;
+    }
+    let mut items = Vec::with_capacity(count);
+    for _ in 0..count {
+        let (length, after) = rest.split_first_chunk()?;
+        rest = after;
+        items.push(match usize::try_from(i32::from_be_bytes(*length)) {
+            Ok(length) => {
+                let (value, after) = rest.split_at_checked(length)?;
+                rest = after;
+                Some(from_binary(item, value)?)
+            }
+            Err(_) if *length == [0xff; 4] => None,
+            Err(_) => return None,
+        });
+    }
+    rest.is_empty().then_some(items)
 }
 
 fn float(value: f64) -> String {
@@ -160,5 +215,49 @@ fn float(value: f64) -> String {
         value if value.is_nan() => "NaN".to_owned(),
         value if value.is_infinite() => if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned(),
         value => format!("{value:e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NUMBERS: ParameterType = ParameterType::List(&ParameterType::Integer);
+
+    /// A binary list of integers, `count` of which are announced.
+    fn list(dimensions: i32, oid: i32, count: i32, items: &[u8]) -> Vec<u8> {
+        let head: Vec<u8> =
+            [dimensions, 0, oid, count, 1].iter().flat_map(|number| number.to_be_bytes()).collect();
+        [&head, items].concat()
+    }
+
+    #[test]
+    fn lists_are_read_and_what_is_none_is_refused() {
+        let items = [0, 0, 0, 4, 0, 0, 0, 7, 0xff, 0xff, 0xff, 0xff];
+        let read = |bytes: &[u8]| parameter(NUMBERS, true, Some(bytes)).map(|parameter| parameter.value);
+        assert_eq!(read(&list(1, 23, 2, &items)), Ok(Some("{\"7\",NULL}".to_owned())));
+        let wrong = [
+            list(2, 23, 2, &items),
+            list(-1, 23, 2, &items),
+            list(1, 25, 2, &items),
+            list(1, 23, 1, &items),
+            list(1, 23, 3, &items),
+            list(1, 23, -1, &items),
+            list(1, 23, i32::MAX, &items),
+            list(1, 23, 2, &items[..11]),
+            list(1, 23, 1, &[0xff, 0xff, 0xff, 0xfe]),
+            list(1, 23, 1, &[0x7f, 0xff, 0xff, 0xff]),
+            list(1, 23, 1, &[0, 0, 0, 1, 0]),
+        ];
+        for bytes in wrong.iter().chain(&[Vec::new(), vec![0; 11]]) {
+            assert!(read(bytes).unwrap_err().contains("bytes are not a binary integer[]"), "{bytes:?}");
+        }
+        let read = |text: &str| parameter(NUMBERS, false, Some(text.as_bytes())).map(|found| found.value);
+        assert_eq!(read(" {1, null ,\"-2\"} "), Ok(Some("{\"1\",NULL,\"-2\"}".to_owned())));
+        assert_eq!(read("{}"), Ok(Some("{}".to_owned())));
+        for text in ["", "{", "1", "{1,}", "{,}", "{1 2}", "{{1}}", "{\"1}", "{1}}", "{x}", "{\"1\"2}", "{\\"]
+        {
+            assert!(read(text).is_err(), "{text}");
+        }
     }
 }

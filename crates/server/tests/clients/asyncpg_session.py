@@ -45,6 +45,18 @@ async def parameters(connection):
     for name, value in typed:
         equal(await connection.fetchval(f"SELECT CAST($1 AS {name})", value), value)
         equal(await connection.fetchval(f"SELECT CAST($1 AS {name})", None), None)
+    lists = [
+        ("BIGINT", [1, -(2**63), None]), ("SMALLINT", []), ("VARCHAR", ["a", None, "null", 'x"y\\z{},ö ', ""]),
+        ("DOUBLE", [0.1, float("inf")]), ("BOOLEAN", [True, False, None]), ("DATE", [datetime.date(1969, 12, 31)]),
+        ("DECIMAL(10, 2)", [decimal.Decimal("-0.50"), None]), ("BYTEA", [b"\x00'\xff", b""]), ("INTEGER", None),
+        ("TIMESTAMP", [datetime.datetime(2026, 11, 22, 17, 5, 0, 1)]), ("INTERVAL", [datetime.timedelta(-1, 2, 3)]),
+    ]
+    for name, value in lists:
+        equal(await connection.fetchval(f"SELECT CAST($1 AS {name}[])", value), value)
+    among = "SELECT name FROM prices WHERE id = ANY($1) ORDER BY id"
+    equal([row["name"] for row in await connection.fetch(among, [3, 1, 7])], ["apple", "plum"])
+    equal([row["name"] for row in await connection.fetch("SELECT name FROM prices WHERE name <> ALL($1)", ["apple", "plum"])], ["pear"])
+    equal(await connection.fetch("SELECT name FROM prices WHERE NOT id = ANY($1)", [3, None]), [])
     statement = await connection.prepare("SELECT name FROM prices WHERE price > $1 AND id < $2 ORDER BY id")
     equal([row["name"] for row in await statement.fetch(2.0, 3)], ["pear"])
     equal([row["name"] for row in await statement.fetch(0.0, 9)], ["apple", "pear", "plum"])

@@ -44,6 +44,13 @@ def parameters(connection):
         marks = ", ".join(placeholder for _ in given)
         row = connection.execute(f"SELECT {marks}", given).fetchone()
         equal(row, given)
+        for items in ([1, None, 3], [2**40], [0.1], [True, None], [datetime.date(1969, 12, 31)], [b"\x00'\xff"],
+                      [decimal.Decimal("-0.50"), decimal.Decimal("10.25")]):
+            equal(connection.execute(f"SELECT {placeholder}", (items,)).fetchone(), (items,))
+        among = f"SELECT value FROM sequence(count => 10) WHERE value = ANY({placeholder}) ORDER BY value"
+        equal(connection.execute(among, ([7, 1, 70],)).fetchall(), [(1,), (7,)])
+        among = f"SELECT name FROM (VALUES ('a'), ('b')) AS names(name) WHERE name = ANY({placeholder})"
+        equal(connection.execute(among, (["b", 'n,"'],)).fetchall(), [("b",)])
     above = "SELECT value FROM sequence(count => 10) WHERE value > %s ORDER BY value LIMIT %s"
     # Prepared on the server from the fifth time on.
     for value in range(8):

@@ -13,7 +13,7 @@ use crate::relations::named_relations::Relation;
 use crate::relations::projected::Projected;
 use crate::relations::single_batch_source::SingleBatchSource;
 use crate::relations::source_definition::SourceDefinition;
-use crate::statement::{Parameter, ParameterType, Statement, StatementKind};
+use crate::statement::{Parameter, ParameterType, Statement, StatementKind, compared_lists};
 use crate::text::TextError;
 use crate::translate::is_static;
 
@@ -65,16 +65,23 @@ impl Planner {
         let values: Vec<Option<Parameter>> = known.iter().map(|kind| kind.map(Parameter::null)).collect();
         let Ok(bound) = statement.bind(&values) else { return Vec::new() };
         let StatementKind::Query(query, _) = &bound.kind else { return Vec::new() };
+        let mut query = query.clone();
+        let lists = compared_lists(&mut query);
         // What is wrong with the statement is said when it is executed.
-        let Ok(plan) = self.with_provider(|provider| provider.unchecked_plan(query)) else {
+        let Ok(plan) = self.with_provider(|provider| provider.unchecked_plan(&query)) else {
             return Vec::new();
         };
         let Ok(types) = plan.get_parameter_types() else { return Vec::new() };
         let number = |name: &str| name.strip_prefix('$')?.parse().ok();
         let known = types.into_iter();
-        known
-            .filter_map(|(name, data_type)| Some((number(&name)?, data_type.and_then(|known| kind(&known)))))
-            .collect()
+        let implied = known.filter_map(|(name, data_type)| {
+            let (number, implied) = (number(&name)?, data_type.and_then(|known| kind(&known)));
+            Some((
+                number,
+                if lists.contains(&number) { implied.and_then(ParameterType::list) } else { implied },
+            ))
+        });
+        implied.collect()
     }
 
     /// The columns of the rows that a statement gives, whose parameters have values; `None` if it gives no rows.
@@ -131,6 +138,9 @@ fn kind(data_type: &DataType) -> Option<ParameterType> {
         DataType::Timestamp(_, None) => ParameterType::Timestamp,
         DataType::Timestamp(_, Some(_)) => ParameterType::TimestampWithTimeZone,
         DataType::Interval(_) | DataType::Duration(_) => ParameterType::Interval,
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            kind(item.data_type())?.list()?
+        }
         _ => return None,
     })
 }

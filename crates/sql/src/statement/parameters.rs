@@ -3,11 +3,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query, TimezoneInfo, Value, ValueWithSpan,
-    Visitor, VisitorMut,
+    self, ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query, TimezoneInfo,
+    Value, ValueWithSpan, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
+use super::list_text::list_items;
 use super::{Statement, StatementKind, parts};
 use crate::TextError;
 use crate::text::Span;
@@ -47,6 +48,39 @@ pub enum ParameterType {
     TimestampWithTimeZone,
     /// `INTERVAL`
     Interval,
+    /// A list of values of another type, such as `BIGINT[]`.
+    List(&'static ParameterType),
+}
+
+/// All types but lists.
+static ITEMS: [ParameterType; 14] = [
+    ParameterType::Boolean,
+    ParameterType::SmallInt,
+    ParameterType::Integer,
+    ParameterType::BigInt,
+    ParameterType::Real,
+    ParameterType::Double,
+    ParameterType::Decimal,
+    ParameterType::Text,
+    ParameterType::Bytes,
+    ParameterType::Date,
+    ParameterType::Time,
+    ParameterType::Timestamp,
+    ParameterType::TimestampWithTimeZone,
+    ParameterType::Interval,
+];
+
+impl ParameterType {
+    /// A list of values of this type; `None` for lists themselves.
+    ///
+    /// ```
+    /// use tidemill_sql::ParameterType;
+    /// let list = ParameterType::BigInt.list().unwrap();
+    /// assert_eq!((list, list.list()), (ParameterType::List(&ParameterType::BigInt), None));
+    /// ```
+    pub fn list(self) -> Option<ParameterType> {
+        ITEMS.iter().find(|item| **item == self).map(ParameterType::List)
+    }
 }
 
 /// The value of a parameter.
@@ -54,7 +88,8 @@ pub enum ParameterType {
 pub struct Parameter {
     /// What it is.
     pub kind: ParameterType,
-    /// The value as text, as a literal of its type has it between the quotes; `None` is NULL.
+    /// The value as text, as a literal of its type has it between the quotes, and a list as PostgreSQL writes it:
+    /// `{1,NULL,2}`. `None` is NULL.
     pub value: Option<String>,
 }
 
@@ -87,6 +122,14 @@ impl Parameter {
                 last_field: None,
                 fractional_seconds_precision: None,
             }),
+            (Some(value), ParameterType::List(item)) => match list_items(value) {
+                Some(items) => {
+                    let item = |value| Parameter { kind: *item, value }.expression();
+                    cast(Expr::Array(ast::Array { elem: items.into_iter().map(item).collect(), named: true }))
+                }
+                // It is refused with its text.
+                None => cast(text(value)),
+            },
             (Some(value), _) => cast(text(value)),
         }
     }
@@ -99,7 +142,7 @@ impl Parameter {
             ParameterType::BigInt => DataType::BigInt(None),
             ParameterType::Real => DataType::Real,
             ParameterType::Double => DataType::Double(ExactNumberInfo::None),
-            ParameterType::Decimal => DataType::Decimal(self.digits()),
+            ParameterType::Decimal => DataType::Decimal(digits(self.value.as_deref())),
             ParameterType::Text => DataType::Varchar(None),
             ParameterType::Bytes => DataType::Bytea,
             ParameterType::Date => DataType::Date,
@@ -107,17 +150,30 @@ impl Parameter {
             ParameterType::Timestamp => DataType::Timestamp(None, TimezoneInfo::None),
             ParameterType::TimestampWithTimeZone => DataType::Timestamp(None, TimezoneInfo::WithTimeZone),
             ParameterType::Interval => DataType::Interval { fields: None, precision: None },
+            ParameterType::List(item) => {
+                let items = self.value.as_deref().and_then(list_items).unwrap_or_default();
+                let item = match item {
+                    ParameterType::Decimal => {
+                        DataType::Decimal(digits(items.iter().flatten().map(String::as_str)))
+                    }
+                    item => Parameter::null(*item).data_type(),
+                };
+                DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(item), None))
+            }
         }
     }
+}
 
-    /// As many digits as a decimal has.
-    fn digits(&self) -> ExactNumberInfo {
-        let Some(value) = &self.value else { return ExactNumberInfo::PrecisionAndScale(38, 10) };
+/// As many digits as decimals have.
+fn digits<'a>(values: impl IntoIterator<Item = &'a str>) -> ExactNumberInfo {
+    let count = |part: &str| part.chars().filter(char::is_ascii_digit).count() as u64;
+    let counts = values.into_iter().map(|value| {
         let (whole, fraction) = value.split_once('.').unwrap_or((value, ""));
-        let count = |part: &str| part.chars().filter(char::is_ascii_digit).count() as u64;
-        let scale = count(fraction);
-        ExactNumberInfo::PrecisionAndScale((count(whole) + scale).max(1), scale as i64)
-    }
+        (count(whole), count(fraction))
+    });
+    let most = counts.reduce(|most, one| (most.0.max(one.0), most.1.max(one.1)));
+    let Some((whole, scale)) = most else { return ExactNumberInfo::PrecisionAndScale(38, 10) };
+    ExactNumberInfo::PrecisionAndScale((whole + scale).max(1), scale as i64)
 }
 
 impl Statement {
@@ -241,6 +297,12 @@ pub(crate) fn kind_of(data_type: &DataType) -> Option<ParameterType> {
             ParameterType::TimestampWithTimeZone
         }
         DataType::Interval { .. } => ParameterType::Interval,
+        DataType::Array(ArrayElemTypeDef::SquareBracket(item, _) | ArrayElemTypeDef::AngleBracket(item)) => {
+            match item.as_ref() {
+                DataType::Varchar(_) | DataType::Text | DataType::String(_) => ParameterType::Text.list()?,
+                item => kind_of(item)?.list()?,
+            }
+        }
         _ => return None,
     })
 }
