@@ -7,6 +7,8 @@ use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use super::tree::PlanTree;
+
 /// DataFusion's [`EliminateCrossJoin`] for plans that have a join without a key. It searches the keys of all joins for
 /// each input of each join, which takes minutes for hundreds of joins, and changes nothing where each join has its key.
 #[derive(Debug, Default)]
@@ -31,7 +33,7 @@ impl OptimizerRule for CrossJoins {
 
 fn has_join_without_key(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.look_through_with_subqueries(|node| {
         let is_without_key = |node: &LogicalPlan| {
             matches!(node, LogicalPlan::Join(join) if join.join_type == JoinType::Inner && join.on.is_empty())
         };
