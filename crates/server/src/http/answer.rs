@@ -71,10 +71,8 @@ pub(super) fn not_allowed(allowed: &'static str) -> Answer {
     answer
 }
 
-/// Why there is nothing to tell yet.
-pub(super) const STARTING: &str = "queries are being started; try again later";
-
 /// There is nothing to tell yet.
-pub(super) fn starting() -> Answer {
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, OBJECT_NOT_READY, STARTING).answer()
+pub(super) fn starting() -> Refusal {
+    let message = "queries are being started; try again later";
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, OBJECT_NOT_READY, message)
 }

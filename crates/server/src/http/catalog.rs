@@ -15,7 +15,7 @@ const COLUMNS_MAX: usize = 20_000;
 
 /// The whole catalogue.
 pub(super) fn answer(shared: &HttpState) -> Answer {
-    let Some(runtime) = shared.runtime.get() else { return starting() };
+    let Some(runtime) = shared.runtime.get() else { return starting().answer() };
     let catalog = runtime.catalog();
     let listed = catalog.listed();
     let known: BTreeSet<&str> = listed.iter().map(|relation| relation.name.as_str()).collect();

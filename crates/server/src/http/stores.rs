@@ -9,7 +9,7 @@ use super::shared::HttpState;
 
 /// All views that run.
 pub(super) fn answer(shared: &HttpState) -> Answer {
-    let Some(runtime) = shared.runtime.get() else { return starting() };
+    let Some(runtime) = shared.runtime.get() else { return starting().answer() };
     let stores: Vec<Value> = runtime.running_views().iter().map(store).collect();
     json(StatusCode::OK, &json!({ "stores": stores }))
 }

@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use self::body::{CancelWhenDropped, RowsBody};
 use self::question::Question;
 use self::worker::{LastWords, Worker};
-use super::answer::{Answer, Refusal, STARTING};
+use super::answer::{Answer, Refusal, starting};
 use super::shared::HttpState;
 use crate::connections::end_at_once;
 use crate::identity::Identity;
@@ -44,7 +44,7 @@ async fn begin(
 ) -> Result<Answer, Refusal> {
     let question = Question::read(request, &shared.options).await?;
     let Some(runtime) = shared.runtime.get() else {
-        return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, TOO_MANY_CONNECTIONS, STARTING));
+        return Err(starting());
     };
     let Ok(permit) = Arc::clone(&shared.questions).try_acquire_owned() else {
         let message = format!("{} queries are already running over HTTP", shared.options.questions_max);
