@@ -44,6 +44,7 @@ pub(crate) const INSUFFICIENT_PRIVILEGE: &str = "42501";
 pub(crate) const PROTOCOL_VIOLATION: &str = "08P01";
 pub(crate) const INVALID_VALUE: &str = "22P02";
 pub(crate) const INVALID_PARAMETER_VALUE: &str = "22023";
+pub(crate) const UNDEFINED_SETTING: &str = "42704";
 pub(crate) const QUERY_CANCELED: &str = "57014";
 pub(crate) const ADMIN_SHUTDOWN: &str = "57P01";
 pub(crate) const TOO_MANY_CONNECTIONS: &str = "53300";

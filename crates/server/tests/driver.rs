@@ -153,12 +153,14 @@ fn a_transaction_reads_one_cycle_of_all_views() {
             let rows = client.query(query, &[]).await.unwrap();
             rows.iter().map(|row| row.get::<_, i64>(0)).sum::<i64>()
         };
-        // The later view lacks what came before it, the same number in every cycle.
-        while read("SELECT n FROM other").await == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        // The later view lacks what came before it, the same number in every cycle from its first rows on.
         let difference = "SELECT (SELECT sum(n) FROM one) - (SELECT CAST(sum(n) AS BIGINT) FROM other) AS d";
-        let missing = read(difference).await;
+        let missing = loop {
+            if let Some(missing) = client.query_one(difference, &[]).await.unwrap().get::<_, Option<i64>>(0) {
+                break missing;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
         for _ in 0..5 {
             client.batch_execute("BEGIN").await.unwrap();
             let one = read("SELECT n FROM one").await;
@@ -377,6 +379,30 @@ fn settings_of_a_transaction_end_as_it_does() {
         assert_eq!(listed(&client, "partitions").await, "5");
         run("COMMIT").await;
         assert_eq!(shown(&client, "application_name").await, "last");
+
+        // The call that drivers make instead of SET.
+        run("SELECT set_config('application_name', 'called', false), \
+             pg_catalog.set_config('own.thing', 'x', true)")
+        .await;
+        assert_eq!(shown(&client, "application_name").await, "called");
+        let row =
+            client.query_one("SELECT set_config('statement_timeout', $1, $2::boolean)", &[&"5min", &true]);
+        assert_eq!(row.await.unwrap().get::<_, String>(0), "5min");
+        assert_eq!(shown(&client, "statement_timeout").await, "0", "it was its own transaction");
+        run("BEGIN; SELECT set_config('statement_timeout', '5min', true)").await;
+        assert_eq!(shown(&client, "statement_timeout").await, "5min");
+        run("COMMIT; BEGIN; SELECT set_config('application_name', 'lost', false); ROLLBACK").await;
+        assert_eq!(shown(&client, "statement_timeout").await, "0");
+        assert_eq!(shown(&client, "application_name").await, "called");
+        for (wrong, code) in [
+            ("SELECT set_config('partitions', '3', false)", "42704"),
+            ("SELECT set_config('statement_timeout', 'soon', false)", "22023"),
+            ("SELECT set_config('statement_timeout', v, false) FROM (VALUES ('5s')) AS t(v)", "42000"),
+        ] {
+            let error = client.batch_execute(wrong).await.unwrap_err();
+            assert_eq!(error.code().unwrap().code(), code, "{wrong}: {error:?}");
+        }
+        run("SET application_name = 'last'").await;
 
         // Outside of a transaction, SET LOCAL changes nothing.
         run("SET LOCAL application_name = 'never'; SET LOCAL partitions = 4").await;

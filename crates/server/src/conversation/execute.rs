@@ -38,7 +38,10 @@ impl Conversation<'_> {
             Wanted::Own(own) => self.execute_own(own),
             Wanted::Statement(statement) => match statement.kind {
                 StatementKind::Set { .. } => self.set_in_language(statement, false),
-                _ => self.execute_statement(statement),
+                _ => {
+                    self.set_by_calls(statement)?;
+                    self.execute_statement(statement)
+                }
             },
             Wanted::SetLocal(statement) => self.set_in_language(statement, true),
             Wanted::Copy(copy) => self.copy(copy),

@@ -1,10 +1,10 @@
 //! Settings in a transaction: what `SET` changes stays if the transaction is committed, and what `SET LOCAL` changes does not.
 
-use tidemill_sql::{Settings, Statement};
+use tidemill_sql::{SettingCall, Settings, Statement};
 
 use super::answer::Answer;
 use super::{Conversation, Result};
-use crate::report::{INVALID_PARAMETER_VALUE, NO_ACTIVE_TRANSACTION, Report};
+use crate::report::{INVALID_PARAMETER_VALUE, NO_ACTIVE_TRANSACTION, Report, UNDEFINED_SETTING};
 use crate::session_settings::SessionSettings;
 
 /// All settings of a session: those that clients of PostgreSQL expect, and those of the language.
@@ -87,6 +87,21 @@ impl Conversation<'_> {
         }
         if let Some(end) = self.settings_at_end.as_mut().filter(|_| !is_local) {
             end.committed.client.change(name, value).map_err(refused)?;
+        }
+        Ok(())
+    }
+
+    /// What the calls of `set_config` in a statement change. Names with a point are an application's own: nothing here reads them.
+    pub(super) fn set_by_calls(&mut self, statement: &Statement) -> Result<()> {
+        for SettingCall { name, value, is_local } in statement.setting_calls().map_err(Report::from)? {
+            if SessionSettings::is_known(&name) {
+                self.change_setting(&name, value.as_deref(), is_local)?;
+            } else if !name.contains('.') {
+                let report = Report::error(UNDEFINED_SETTING, format!("set_config cannot change '{name}'"));
+                return Err(report
+                    .with_hint(format!("write SET {name} = ...; SHOW ALL lists the settings"))
+                    .into());
+            }
         }
         Ok(())
     }

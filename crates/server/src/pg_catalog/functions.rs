@@ -137,7 +137,7 @@ pub(super) fn register(planner: &mut Planner, relations: &Relations, settings: &
     let known: BTreeMap<String, String> =
         settings.all().map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
     of_text(planner, "current_setting", move |name| known.get(&name.to_ascii_lowercase()).cloned());
-    // What such a call sets has one value here, or none that matters.
+    // The conversation has changed the setting before.
     planner.register_function("set_config", vec![TEXT, TEXT, DataType::Boolean], TEXT, |arguments| {
         Ok(Arc::clone(&arguments[1]))
     });
