@@ -78,6 +78,29 @@ fn a_run_that_cannot_start_leaves_the_result_that_it_would_overwrite() {
 }
 
 #[test]
+fn what_a_sink_is_about_to_overwrite_cannot_be_read() {
+    for (options, input) in [
+        ("path = 'rows.csv'", "rows.csv"),
+        ("path = 'rows.csv'", "./*.csv"),
+        ("connector = 'directory', path = 'out', format = 'csv'", "out"),
+    ] {
+        let numbers: String = (0..100_000).map(|number| format!("{number}\n")).collect();
+        let rows = format!("number\n{numbers}");
+        let script = format!(
+            "CREATE SINK out AS SELECT number + 1 AS number FROM '{input}' WITH ({options}, overwrite = true);\n"
+        );
+        let folder = folder_with(&[("rows.csv", &rows), ("p.sql", &script)]);
+        let folder = folder.path();
+        fs::create_dir(folder.join("out")).unwrap();
+        let part = folder.join(format!("out/part-{:020}-{:020}.csv", 0, 1));
+        fs::write(&part, &rows).unwrap();
+        ended(folder, &["run", "p.sql"]).expect(2).tells(&["about to overwrite", "write to another file"]);
+        assert_eq!(fs::read_to_string(folder.join("rows.csv")).unwrap(), rows, "{input}");
+        assert_eq!(fs::read_to_string(part).unwrap(), rows, "{input}");
+    }
+}
+
+#[test]
 fn late_rows_are_counted_with_the_way_to_have_them() {
     let late = format!("{CLICKS}2026-01-01T00:00:01,a,9\n");
     let folder = folder_with(&[("clicks.csv", &late), ("p.sql", &pipeline())]);

@@ -4,6 +4,8 @@ mod gzip_read;
 mod line_file;
 mod lines;
 #[cfg(feature = "tables")]
+mod overwritten;
+#[cfg(feature = "tables")]
 mod sink;
 #[cfg(feature = "tables")]
 mod source;

@@ -17,6 +17,7 @@ use super::part_name::{
     MANIFEST, PartName, complete_name, forget_manifest, parts, refuse_parts, refuse_unwritable, remove_parts,
 };
 use super::text_file::open_failed;
+use crate::file::overwritten::Overwritten;
 use crate::pending::PendingRows;
 
 /// What files a folder gets. The first limit that is reached ends a file, at the end of a commit.
@@ -90,7 +91,7 @@ pub struct DirectorySink {
     /// With `resume`: what is valid.
     manifest: Option<Manifest>,
     /// What is there belongs to an earlier query, and is removed when this one has something to write in its place.
-    has_old_parts: bool,
+    old_parts: Option<Overwritten>,
     failed: Option<Cause>,
 }
 
@@ -125,7 +126,7 @@ impl DirectorySink {
             pending: PendingRows::default(),
             part: None,
             manifest: None,
-            has_old_parts: false,
+            old_parts: None,
             failed: None,
         };
         sink.open_manifest()?;
@@ -142,13 +143,13 @@ impl DirectorySink {
             refuse_unwritable(&self.folder)?;
             match manifest.committed() {
                 Some(committed) => self.recover(committed)?,
-                None => self.has_old_parts = true,
+                None => self.old_parts = Some(self.find_old_parts()?),
             }
             self.manifest = Some(manifest);
             return Ok(());
         }
         match settings.overwrite {
-            true => self.has_old_parts = true,
+            true => self.old_parts = Some(self.find_old_parts()?),
             false => refuse_parts(&self.folder, settings.format.ending())?,
         }
         refuse_unwritable(&self.folder)?;
@@ -158,9 +159,14 @@ impl DirectorySink {
         Ok(())
     }
 
+    fn find_old_parts(&self) -> Result<Overwritten, Cause> {
+        let parts = parts(&self.folder, self.settings.format.ending())?;
+        Ok(Overwritten::new(parts.iter().map(|(path, _)| path)))
+    }
+
     /// A query that cannot start must not take the result of the one before.
     fn remove_old_parts(&mut self) -> Result<(), Cause> {
-        if !std::mem::take(&mut self.has_old_parts) {
+        if self.old_parts.take().is_none() {
             return Ok(());
         }
         if self.manifest.is_none() {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use tidemill_core::Cause;
 
 use super::file_format::SyncPolicy;
+use crate::file::overwritten::Overwritten;
 use crate::file::source::is_pipe;
 
 /// An open file and its length at the last commit.
@@ -17,8 +18,8 @@ pub(crate) struct TextFile {
     length: u64,
     /// Only a regular file has a length that it can be cut back to; a device or a pipe does not.
     is_regular: bool,
-    /// It still has what was there before it was opened.
-    has_old_content: bool,
+    /// It still has what was there before it was opened, and must not be read.
+    old_content: Option<Overwritten>,
     sync: SyncPolicy,
     failed: Option<Cause>,
 }
@@ -40,9 +41,9 @@ impl TextFile {
             false => options.open(path).map_err(|error| open_failed(path, error))?,
         };
         let found = file.metadata().map_err(|error| open_failed(path, error))?.len();
-        let has_old_content = is_regular && found > 0;
+        let old_content = (is_regular && found > 0).then(|| Overwritten::new([path]));
         let path = path.to_owned();
-        Ok(TextFile { path, file, length: 0, is_regular, has_old_content, sync, failed: None })
+        Ok(TextFile { path, file, length: 0, is_regular, old_content, sync, failed: None })
     }
 
     /// Continues a file with `length` valid bytes, and cuts off the rest.
@@ -61,8 +62,8 @@ impl TextFile {
         }
         let cut = file.set_len(length).and_then(|()| file.seek(SeekFrom::End(0)));
         cut.map_err(|error| write_failed(path, error))?;
-        let (path, has_old_content) = (path.to_owned(), false);
-        Ok(TextFile { path, file, length, is_regular: true, has_old_content, sync, failed: None })
+        let (path, old_content) = (path.to_owned(), None);
+        Ok(TextFile { path, file, length, is_regular: true, old_content, sync, failed: None })
     }
 
     /// Where it is.
@@ -82,14 +83,14 @@ impl TextFile {
 
     /// Whether it still has what was there before it was opened.
     pub fn has_old_content(&self) -> bool {
-        self.has_old_content
+        self.old_content.is_some()
     }
 
     /// Removes what was there before it was opened.
     pub fn empty(&mut self) -> Result<(), Cause> {
-        if self.has_old_content {
+        if self.old_content.is_some() {
             self.file.set_len(0).map_err(|error| write_failed(&self.path, error))?;
-            self.has_old_content = false;
+            self.old_content = None;
         }
         Ok(())
     }

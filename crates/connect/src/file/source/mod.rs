@@ -33,6 +33,7 @@ use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled, Progress, Source, SourceOffset, SourceOffsets};
 
+use super::overwritten;
 use crate::formats::DecoderSettings;
 pub(crate) use pipe::is_pipe;
 pub use settings::{FileSettings, first_file};
@@ -101,8 +102,13 @@ impl FileSource {
                 let decoder = DecoderSettings { schema, csv, batch_rows: *batch_rows };
                 State::Pipe(pipe::Pipe::open(path, settings.known_format()?, *follow, decoder)?)
             }
-            true => State::Follow(Box::new(follow::Follower::open(settings, declared.clone())?)),
-            false => State::Once(Box::new(reading::Files::open(settings, declared.clone())?)),
+            is_followed => {
+                overwritten::refuse(|| listing::list(&settings.path))?;
+                match is_followed {
+                    true => State::Follow(Box::new(follow::Follower::open(settings, declared.clone())?)),
+                    false => State::Once(Box::new(reading::Files::open(settings, declared.clone())?)),
+                }
+            }
         };
         Ok(FileSource {
             schema: declared,
