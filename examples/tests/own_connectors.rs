@@ -196,9 +196,11 @@ fn read_by(folder: &Path, options: &str, send: impl FnOnce()) {
          CREATE SINK out FROM log WITH (path = '{}/out.log', format = 'logfmt', sign = ':', overwrite = true);",
         folder.display()
     );
+    let file = folder.join("out.log");
+    // It would stay until there is something new, and looks the same.
+    let _ = fs::remove_file(&file);
     let running = opened(&script).start().unwrap();
     send();
-    let file = folder.join("out.log");
     let begun = Instant::now();
     while !running.has_ended() && fs::read_to_string(&file).unwrap_or_default() != WRITTEN {
         assert!(begun.elapsed() < Duration::from_secs(60), "{options}: {:?}", fs::read_to_string(&file));

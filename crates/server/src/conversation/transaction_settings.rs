@@ -97,10 +97,9 @@ impl Conversation<'_> {
             if SessionSettings::is_known(&name) {
                 self.change_setting(&name, value.as_deref(), is_local)?;
             } else if !name.contains('.') {
-                let report = Report::error(UNDEFINED_SETTING, format!("set_config cannot change '{name}'"));
-                return Err(report
-                    .with_hint(format!("write SET {name} = ...; SHOW ALL lists the settings"))
-                    .into());
+                // Drivers change settings of PostgreSQL's own works, such as `jit`, in the middle of transactions.
+                let message = format!("set_config has not changed '{name}'; SHOW ALL lists what it changes");
+                self.warn(UNDEFINED_SETTING, &message)?;
             }
         }
         Ok(())
