@@ -408,3 +408,34 @@ fn compressed_text_is_read_and_a_damaged_rest_is_an_error() {
     let error = FileSource::open(follow).unwrap().poll(Duration::from_secs(1)).unwrap_err();
     assert!(error.to_string().contains("a compressed file cannot be followed"), "{error}");
 }
+
+#[test]
+fn a_file_that_is_cut_or_rewritten_while_it_is_read_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.csv");
+    let text = |first: i64| {
+        let lines: String = (first..first + 1_000_000).map(|id| format!("{id}\n")).collect();
+        format!("id\n{lines}")
+    };
+    let (whole, longer, other) = (text(0), text(0) + "7\n8\n", text(1_000_000));
+    for (now, expected) in [
+        (&whole, Some(1_000_000)),
+        (&longer, Some(1_000_002)),
+        (&whole[..70].to_owned(), None),
+        (&other, None),
+    ] {
+        fs::write(&path, &whole).unwrap();
+        let mut source = FileSource::open(settings(&path)).unwrap();
+        let Polled::Rows(first) = source.poll(Duration::from_secs(120)).unwrap() else { panic!("no rows") };
+        assert!(first.num_rows() < 500_000, "{}", first.num_rows());
+        fs::write(&path, now).unwrap();
+        match expected {
+            Some(count) => assert_eq!(first.num_rows() + drain(&mut source).unwrap().len(), count),
+            None => {
+                let cause = drain(&mut source).unwrap_err();
+                assert_eq!(cause.fault, Fault::Operation);
+                assert!(cause.message.contains("was cut or rewritten while it was read"), "{cause}");
+            }
+        }
+    }
+}

@@ -303,6 +303,7 @@ impl Files {
                 let mut batches = VecDeque::new();
                 let waiting = match count {
                     0 => {
+                        input.check_whole(name, prints)?;
                         decoder.finish(&mut batches)?;
                         Some(Waiting { bytes: 0, line: track.line })
                     }
@@ -383,6 +384,20 @@ impl TextInput {
             }
         }
         Ok(())
+    }
+
+    /// Refuses the end of a file that was longer, or another one, when it was opened: rows are missing, or belong to two versions.
+    fn check_whole(&mut self, place: &str, prints: &Fingerprints) -> Result<(), Cause> {
+        // What is compressed says itself where it ends.
+        let TextInput::Plain(file, offset) = self else { return Ok(()) };
+        let mut is_whole = || Ok(!file.metadata()?.is_file() || prints.are_of(file)?);
+        match is_whole().map_err(|error| failed(place, error))? {
+            true => Ok(()),
+            false => Err(Cause::operation(format!(
+                "{place}: the file was cut or rewritten while it was read, up to byte {offset}; read it when it is \
+                 complete"
+            ))),
+        }
     }
 
     /// Reads bytes; returns 0 at the end.
