@@ -6,8 +6,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use support::{PATIENCE, serve, serve_with, wait_until};
+use support::{PATIENCE, serve, serve_runtime, serve_with, wait_until};
 use tidemill_server::{Server, ServerOptions};
+use tidemill_service::Runtime;
+use tidemill_sql::Planner;
 
 const STARTUP: &[u8] = b"\0\0\0\x11\0\x03\0\0user\0me\0\0";
 
@@ -202,6 +204,22 @@ fn who_does_not_read_holds_back_nobody_else_and_frees_the_session_when_gone() {
 }
 
 #[test]
+fn what_is_not_read_is_limited_in_bytes_and_counted() {
+    let runtime = Runtime::new(Planner::new());
+    let server = serve_runtime(&runtime);
+    let mut clients = [session(&server), session(&server), session(&server)];
+    for client in &mut clients {
+        query(client, "SELECT value, repeat('x', 1000) AS text FROM sequence(rate => 10000000)");
+        message_of_kind(client, b'D');
+    }
+    // Each of them has a batch that is being sent, and others that wait for it.
+    wait_until("all wait", || runtime.unread_bytes() > 3 << 20);
+    assert_eq!(server.sessions(), 3);
+    drop(clients);
+    wait_until("nothing is held for them", || runtime.unread_bytes() == 0);
+}
+
+#[test]
 fn only_who_knows_the_secret_cancels() {
     let server = serve();
     let mut stream = connect(&server);
@@ -287,8 +305,6 @@ fn who_does_not_read_is_cut_off_and_learns_why_if_he_reads_on() {
 #[test]
 fn only_this_machine_is_served() {
     use tidemill_engine::Fault;
-    use tidemill_service::Runtime;
-    use tidemill_sql::Planner;
 
     let everywhere = "0.0.0.0:0".parse().unwrap();
     let refused = Server::start(&Runtime::new(Planner::new()), everywhere, ServerOptions::default());

@@ -26,6 +26,7 @@
 //! assert_eq!(rows.num_rows(), 2);
 //! ```
 
+mod batch_queue;
 mod cancellation;
 mod catalog_log;
 mod catalog_record;
@@ -47,6 +48,7 @@ mod runtime;
 mod session;
 mod subscription;
 mod superfluous;
+mod unread;
 mod user;
 mod users;
 
@@ -63,4 +65,5 @@ pub use self::row_stream::RowStream;
 pub use self::runtime::Runtime;
 pub use self::session::{Query, Reply, Session};
 pub use self::subscription::Subscription;
+pub use self::unread::UnreadRows;
 pub use self::user::{Role, UnknownRole, User};

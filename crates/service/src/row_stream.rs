@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::mem;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -13,11 +12,11 @@ use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::{Cause, CycleOutput, Sink};
 use tidemill_sql::{Output, Prepared};
 
+use crate::batch_queue::{BatchReceiver, BatchSender, Found, batch_queue};
 use crate::execution::{Execution, Phase, QueryEnd};
 use crate::patience::Patience;
+use crate::unread::UnreadRows;
 
-/// Batches that may wait for the reader. The query waits when there are this many.
-const BATCHES_MAX: usize = 16;
 /// A waiting reader notices at most this late that the query was cancelled or has ended.
 const LOOK_MAX: Duration = Duration::from_millis(50);
 
@@ -30,7 +29,7 @@ const LOOK_MAX: Duration = Duration::from_millis(50);
 /// See [`Query::stream`](crate::Query::stream).
 pub struct RowStream {
     /// Declared first, so that it is dropped first: a sink that waits for room must not hold back the end.
-    batches: Option<Receiver<RecordBatch>>,
+    batches: Option<BatchReceiver>,
     stage: Stage,
     schema: Option<SchemaRef>,
 }
@@ -46,9 +45,10 @@ enum Stage {
 impl RowStream {
     pub(crate) fn start(
         prepared: Prepared,
+        unread: UnreadRows,
         begin: impl FnOnce(Prepared, Vec<Box<dyn Sink>>) -> Result<Execution, Cause>,
     ) -> Result<RowStream, Cause> {
-        let (sender, batches) = sync_channel(BATCHES_MAX);
+        let (sender, batches) = batch_queue(unread);
         let schema = prepared.outputs().first().map(|output| Arc::clone(&output.schema));
         let sink = |_: &Output| {
             let sink = StreamSink { sender: sender.clone(), prepared: VecDeque::new() };
@@ -117,12 +117,12 @@ impl Iterator for RowStream {
                 Stage::Ended => true,
             };
             let Some(batches) = &self.batches else { return self.last() };
-            match batches.recv_timeout(patience.wait()) {
-                Ok(batch) => return Some(Ok(batch)),
-                Err(_) if is_over => return self.last(),
-                Err(RecvTimeoutError::Timeout) => {}
+            match batches.receive(patience.wait()) {
+                Found::Batch(batch) => return Some(Ok(batch)),
+                _ if is_over => return self.last(),
+                Found::Nothing => {}
                 // A query that is answered at its end has no sink.
-                Err(RecvTimeoutError::Disconnected) => thread::sleep(patience.wait()),
+                Found::End => thread::sleep(patience.wait()),
             }
         }
     }
@@ -130,7 +130,7 @@ impl Iterator for RowStream {
 
 /// Hands over the rows of committed cycles.
 struct StreamSink {
-    sender: SyncSender<RecordBatch>,
+    sender: BatchSender,
     /// The rows of cycles that are not committed yet.
     prepared: VecDeque<(u64, Vec<RecordBatch>)>,
 }
@@ -148,7 +148,7 @@ impl Sink for StreamSink {
             && cycles.contains(cycle)
         {
             for batch in self.prepared.pop_front().into_iter().flat_map(|(_, batches)| batches) {
-                self.sender.send(batch).map_err(|_| Cause::operation("the rows are no longer being read"))?;
+                self.sender.send(batch)?;
             }
         }
         Ok(())

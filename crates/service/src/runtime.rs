@@ -21,6 +21,7 @@ use crate::query::NamedQuery;
 use crate::query_state::QueryState;
 use crate::readers::reader_turns;
 use crate::report::{Observed, QueryReport};
+use crate::unread::UnreadBytes;
 use crate::user::Users;
 
 /// A catalogue, and the queries that run under it, by name. Clones refer to the same one, and any thread may use them; when
@@ -48,6 +49,8 @@ struct RuntimeState {
     is_closing: AtomicBool,
     /// The queries over tables and views that sessions wait for.
     readers: ReaderTurns,
+    /// What the clients of its sessions have not read.
+    unread: UnreadBytes,
 }
 
 impl Runtime {
@@ -74,6 +77,7 @@ impl Runtime {
                 observed: Mutex::default(),
                 is_closing: AtomicBool::new(false),
                 readers: reader_turns(),
+                unread: UnreadBytes::default(),
             }),
         }
     }
@@ -100,6 +104,16 @@ impl Runtime {
 
     pub(crate) fn readers(&self) -> &ReaderTurns {
         &self.shared.readers
+    }
+
+    /// The bytes of rows that clients have not read: rows that wait for them, or are being sent. They count against the memory
+    /// of the process.
+    pub fn unread_bytes(&self) -> u64 {
+        self.shared.unread.get()
+    }
+
+    pub(crate) fn unread(&self) -> UnreadBytes {
+        self.shared.unread.clone()
     }
 
     pub(crate) fn defaults(&self) -> &Settings {

@@ -14,6 +14,7 @@ use tidemill_sql::{
 use crate::execution::Execution;
 use crate::row_stream::RowStream;
 use crate::subscription::Subscription;
+use crate::unread::UnreadRows;
 use crate::{Cancellation, Error, Runtime};
 
 /// The most prepared statements of a session.
@@ -164,6 +165,12 @@ impl Session {
         self.cancellation.clone()
     }
 
+    /// Rows that its client has not read, none yet. Whoever sends rows says how much of them there is; what waits within a
+    /// [`RowStream`] is counted there.
+    pub fn unread_rows(&self) -> UnreadRows {
+        UnreadRows::new(&self.settings().memory, self.runtime.unread())
+    }
+
     /// Executes a statement. A definition is added to the catalogue of the runtime; a query is planned and can then be
     /// started.
     ///
@@ -250,7 +257,8 @@ impl Session {
     }
 
     fn query(&self, prepared: Prepared) -> Query {
-        Query { prepared, cancellation: self.cancellation(), is_strict: self.is_strict }
+        let (cancellation, unread) = (self.cancellation(), self.unread_rows());
+        Query { prepared, cancellation, unread, is_strict: self.is_strict }
     }
 
     /// Plans against the newest version of the catalogue from here on, or against that of the transaction.
@@ -359,6 +367,7 @@ impl Session {
 pub struct Query {
     prepared: Prepared,
     cancellation: Cancellation,
+    unread: UnreadRows,
     is_strict: bool,
 }
 
@@ -383,7 +392,7 @@ impl Query {
     /// # Errors
     /// If it cannot be opened or started.
     pub fn start(self, sinks: Vec<Box<dyn Sink>>) -> Result<Execution, Error> {
-        let Query { prepared, cancellation, is_strict } = self;
+        let Query { prepared, cancellation, is_strict, .. } = self;
         let running = prepared.open(sinks).and_then(Opened::start)?;
         Ok(Execution::new(running, cancellation, is_strict))
     }
@@ -393,8 +402,8 @@ impl Query {
     /// # Errors
     /// As [`start`](Query::start).
     pub fn stream(self) -> Result<RowStream, Error> {
-        let Query { prepared, cancellation, is_strict } = self;
-        let stream = RowStream::start(prepared, |prepared, sinks| {
+        let Query { prepared, cancellation, unread, is_strict } = self;
+        let stream = RowStream::start(prepared, unread, |prepared, sinks| {
             let running = prepared.open(sinks).and_then(Opened::start)?;
             Ok(Execution::new(running, cancellation, is_strict))
         });

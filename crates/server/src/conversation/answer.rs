@@ -1,9 +1,9 @@
 //! The answer to a statement.
 
-use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
-use tidemill_service::{Cancellation, RowStream, Subscription};
+use tidemill_engine::{Cause, bytes_of_rows};
+use tidemill_service::{Cancellation, RowStream, Session, Subscription, UnreadRows};
 
 use crate::connections::end_at_once;
 use crate::report::{QUERY_CANCELED, Report};
@@ -37,6 +37,8 @@ pub(super) struct Rows {
     is_subscription: bool,
     /// The batch that is being given, and how many of its rows were given.
     batch: Option<(RecordBatch, usize)>,
+    /// That batch, until it is sent.
+    unread: UnreadRows,
     schema: Option<SchemaRef>,
     /// As the client was told.
     columns: Option<Vec<Column>>,
@@ -50,45 +52,47 @@ pub(super) struct Rows {
 
 impl Rows {
     /// Rows that are there.
-    pub fn ready(batch: RecordBatch, word: &'static str, cancellation: Cancellation) -> Rows {
-        let (schema, requests) = (Some(batch.schema()), cancellation.requests());
-        Rows {
-            source: None,
-            is_subscription: false,
-            batch: Some((batch, 0)),
-            schema,
-            columns: None,
-            word,
-            given: 0,
-            cancellation,
-            requests,
-        }
+    pub fn ready(batch: RecordBatch, word: &'static str, session: &Session) -> Result<Rows, Report> {
+        let mut rows = Rows::of(None, Some(batch.schema()), word, session);
+        rows.hold(batch)?;
+        Ok(rows)
     }
 
     /// Rows that come. The query is started by `start`.
     pub fn coming(
         start: impl FnOnce() -> Result<RowStream, Report>,
-        cancellation: Cancellation,
+        session: &Session,
     ) -> Result<Rows, Report> {
-        let requests = cancellation.requests();
+        // A request to cancel that comes while it starts counts.
+        let requests = session.cancellation().requests();
         let source = start()?;
         let schema = source.schema().cloned();
-        let mut rows = Rows::of(Box::new(source), schema, "SELECT", cancellation);
-        rows.requests = requests;
-        Ok(rows)
+        let rows = Rows::of(Some(Box::new(source)), schema, "SELECT", session);
+        Ok(Rows { requests, ..rows })
     }
 
     /// The changes of a view.
-    pub fn changes(changes: Subscription, cancellation: Cancellation) -> Rows {
+    pub fn changes(changes: Subscription, session: &Session) -> Rows {
         let schema = Some(SchemaRef::clone(changes.schema()));
-        let rows = Rows::of(Box::new(changes), schema, "SUBSCRIBE", cancellation);
+        let rows = Rows::of(Some(Box::new(changes)), schema, "SUBSCRIBE", session);
         Rows { is_subscription: true, ..rows }
     }
 
-    fn of(source: Source, schema: Option<SchemaRef>, word: &'static str, cancellation: Cancellation) -> Rows {
-        let requests = cancellation.requests();
-        let (source, batch, columns, is_subscription) = (Some(source), None, None, false);
-        Rows { source, is_subscription, batch, schema, columns, word, given: 0, cancellation, requests }
+    fn of(source: Option<Source>, schema: Option<SchemaRef>, word: &'static str, session: &Session) -> Rows {
+        let (cancellation, unread) = (session.cancellation(), session.unread_rows());
+        let (batch, columns, requests) = (None, None, cancellation.requests());
+        let (is_subscription, given) = (false, 0);
+        Rows { source, is_subscription, batch, unread, schema, columns, word, given, cancellation, requests }
+    }
+
+    /// Begins to give a batch.
+    fn hold(&mut self, batch: RecordBatch) -> Result<(), Report> {
+        if let Err(cause) = self.unread.set(bytes_of_rows(&batch) as u64) {
+            self.end();
+            return Err(cause.into());
+        }
+        self.batch = Some((batch, 0));
+        Ok(())
     }
 
     /// Their schema; `None` if it is known with the answer only.
@@ -138,7 +142,7 @@ impl Rows {
             }
             Some(Ok(batch)) => {
                 self.schema.get_or_insert_with(|| batch.schema());
-                self.batch = Some((batch, 0));
+                self.hold(batch)?;
                 Ok(true)
             }
         }
@@ -147,6 +151,8 @@ impl Rows {
     fn end(&mut self) {
         self.source = None;
         self.batch = None;
+        // Less is always allowed.
+        let _ = self.unread.set(0);
     }
 
     /// The batch with the next rows, at most `rows_max` of them; 0: all. Empty when the batch is used up, `None` if there is

@@ -56,10 +56,9 @@ impl Conversation<'_> {
             let report = Report::error(ACTIVE_TRANSACTION, message);
             return Err(report.with_hint("execute it outside of BEGIN and COMMIT (autocommit)").into());
         }
-        let cancellation = self.session.cancellation();
         if let Some(mut planner) = self.catalogue_planner(statement) {
             return match planner.execute(statement).map_err(Report::from)? {
-                Planned::Rows(rows) => Ok(Answer::Rows(Rows::ready(rows, "SELECT", cancellation))),
+                Planned::Rows(rows) => Ok(Answer::Rows(Rows::ready(rows, "SELECT", &self.session)?)),
                 _ => {
                     let message = "a query over PostgreSQL's catalogue cannot read a stream at the same time";
                     Err(Report::error(NOT_SUPPORTED, message).into())
@@ -75,24 +74,24 @@ impl Conversation<'_> {
             }
             Reply::Rows(rows) => {
                 let word = if let StatementKind::Query(..) = statement.kind { "SELECT" } else { "SHOW" };
-                Ok(Answer::Rows(Rows::ready(rows, word, cancellation)))
+                Ok(Answer::Rows(Rows::ready(rows, word, &self.session)?))
             }
             Reply::Text(text) => {
                 let lines = text.lines().map(str::to_owned).collect();
                 let rows = text_table(&[PLAN_COLUMN], vec![lines]);
-                Ok(Answer::Rows(Rows::ready(rows, "EXPLAIN", cancellation)))
+                Ok(Answer::Rows(Rows::ready(rows, "EXPLAIN", &self.session)?))
             }
             Reply::Analyze(_) => {
                 let report =
                     Report::error(NOT_SUPPORTED, "EXPLAIN ANALYZE is not supported over this connection yet");
                 Err(report.with_hint("run it with `tidemill sql`, or write EXPLAIN").into())
             }
-            Reply::Changes(changes) => Ok(Answer::Rows(Rows::changes(*changes, cancellation))),
+            Reply::Changes(changes) => Ok(Answer::Rows(Rows::changes(*changes, &self.session))),
             Reply::Query(query) => {
                 if query.outputs().iter().any(|output| output.table_key.is_some()) {
                     return Err(Report::of_changing_answer().into());
                 }
-                let mut rows = Rows::coming(|| query.stream().map_err(Report::from), cancellation)?;
+                let mut rows = Rows::coming(|| query.stream().map_err(Report::from), &self.session)?;
                 // Who goes from here on cancels the query; who went before did not know of it.
                 if self.inbox.has_ended() {
                     rows.abandon();
@@ -146,19 +145,19 @@ impl Conversation<'_> {
             }
             OwnStatement::Show(name) => {
                 let value = self.settings.get(name).unwrap_or_default().to_owned();
-                Ok(self.shown(own, vec![vec![value]]))
+                self.shown(own, vec![vec![value]])
             }
             OwnStatement::ShowAll => {
                 let (names, values) =
                     self.settings.all().map(|(name, value)| (name.to_owned(), value.to_owned())).unzip();
-                Ok(self.shown(own, vec![names, values]))
+                self.shown(own, vec![names, values])
             }
-            OwnStatement::ShowQueries => Ok(self.show_queries(own)),
-            OwnStatement::ShowFragments => Ok(self.show_fragments(own)),
+            OwnStatement::ShowQueries => self.show_queries(own),
+            OwnStatement::ShowFragments => self.show_fragments(own),
             OwnStatement::ShowUsers => {
                 let users = self.shared.runtime.users().into_iter();
                 let (names, roles) = users.map(|user| (user.name, user.role.to_string())).unzip();
-                Ok(self.shown(own, vec![names, roles]))
+                self.shown(own, vec![names, roles])
             }
             OwnStatement::Savepoint(statement) => {
                 self.execute_savepoint_statement(statement)?;
@@ -201,13 +200,13 @@ impl Conversation<'_> {
         Ok(self.writer.report(&Report::warning(code, message))?)
     }
 
-    fn shown(&self, own: &OwnStatement, columns: Vec<Vec<String>>) -> Answer {
+    fn shown(&self, own: &OwnStatement, columns: Vec<Vec<String>>) -> Result<Answer> {
         let table = text_table(&own.columns().unwrap_or_default(), columns);
-        Answer::Rows(Rows::ready(table, "SHOW", self.session.cancellation()))
+        Ok(Answer::Rows(Rows::ready(table, "SHOW", &self.session)?))
     }
 
     /// The queries that run by name, and how far each is.
-    fn show_queries(&self, own: &OwnStatement) -> Answer {
+    fn show_queries(&self, own: &OwnStatement) -> Result<Answer> {
         let mut columns: [Vec<String>; 6] = Default::default();
         for report in self.shared.runtime.reports() {
             let state = match report.state {
@@ -231,7 +230,7 @@ impl Conversation<'_> {
     }
 
     /// Where the rows of the materialized views are, and how many. Each view has one fragment.
-    fn show_fragments(&self, own: &OwnStatement) -> Answer {
+    fn show_fragments(&self, own: &OwnStatement) -> Result<Answer> {
         let mut columns: [Vec<String>; 9] = Default::default();
         for view in self.shared.runtime.running_views() {
             let found = view.store().statistics();

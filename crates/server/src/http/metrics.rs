@@ -26,6 +26,8 @@ pub(super) fn text(shared: &HttpState) -> String {
     let uptime = shared.started.elapsed().as_secs_f64();
     text.family("tidemill_uptime_seconds", Gauge, "Time since the start of the server.").sample(&[], uptime);
     let Some(runtime) = shared.runtime.get() else { return text.into_text() };
+    text.family("tidemill_unread_bytes", Gauge, "Bytes of answers that clients have not read yet.")
+        .sample(&[], runtime.unread_bytes());
     let reports = runtime.reports();
     let names = unique(reports.iter().map(|report| report.name.as_str()));
     let mut state =

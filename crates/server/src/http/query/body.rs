@@ -10,10 +10,10 @@ use hyper::Response;
 use hyper::body::{Body, Bytes, Frame};
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use tidemill_service::Cancellation;
-use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
 
+use super::pieces::PieceReceiver;
 use super::worker::LastWords;
 use crate::connections::end_at_once;
 use crate::http::answer::Answer;
@@ -49,7 +49,7 @@ impl Drop for CancelWhenDropped {
 
 /// Pieces as the query's thread makes them, then its last words.
 pub(super) struct RowsBody {
-    pieces: Receiver<io::Result<Bytes>>,
+    pieces: PieceReceiver,
     last_words: LastWords,
     /// Why the answer breaks off, and when.
     broken: Option<(io::Error, Pin<Box<Sleep>>)>,
@@ -59,7 +59,7 @@ pub(super) struct RowsBody {
 impl RowsBody {
     pub fn answer(
         content: HeaderValue,
-        pieces: Receiver<io::Result<Bytes>>,
+        pieces: PieceReceiver,
         last_words: LastWords,
         cancel: CancelWhenDropped,
     ) -> Answer {
@@ -80,7 +80,7 @@ impl Body for RowsBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         if self.broken.is_none() {
-            match std::task::ready!(self.pieces.poll_recv(context)) {
+            match std::task::ready!(self.pieces.poll(context)) {
                 // A connection that breaks drops what is not on its way yet.
                 Some(Err(error)) => self.broken = Some((error, Box::pin(sleep(FLUSH_TIME)))),
                 piece => {

@@ -5,6 +5,7 @@
 
 mod body;
 mod encoding;
+mod pieces;
 mod question;
 mod worker;
 
@@ -14,10 +15,11 @@ use std::time::Instant;
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
 use tidemill_service::{Role, Session};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use self::body::{CancelWhenDropped, RowsBody};
+use self::pieces::pieces;
 use self::question::Question;
 use self::worker::{LastWords, Worker};
 use super::answer::{Answer, Refusal, starting};
@@ -25,9 +27,6 @@ use super::shared::HttpState;
 use crate::connections::end_at_once;
 use crate::identity::Identity;
 use crate::report::{QUERY_CANCELED, TOO_MANY_CONNECTIONS};
-
-/// Pieces of an answer that may wait for the client.
-const PIECES_MAX: usize = 8;
 
 /// Answers a question.
 pub(super) async fn answer(request: Request<Incoming>, shared: &HttpState, identity: &Identity) -> Answer {
@@ -57,7 +56,7 @@ async fn begin(
     // The server reads files with its own rights.
     session.set_opens_files(role == Role::Owner);
     let cancellation = session.cancellation();
-    let (pieces, waiting) = mpsc::channel(PIECES_MAX);
+    let (pieces, waiting) = pieces(session.unread_rows());
     let (begun, beginning) = oneshot::channel();
     let last_words = LastWords::default();
     let time_max = question.time_max;

@@ -8,16 +8,15 @@ use std::time::{Duration, Instant};
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::HeaderValue;
-use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::{Schema, SchemaRef};
+use tidemill_engine::{Cause, bytes_of_rows};
 use tidemill_service::{Query, Reply, Session};
 use tidemill_sql::{Statement, StatementKind, parse};
-use tokio::sync::mpsc::Sender;
-use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::encoding::{Encoder, Encoding, Failure};
+use super::pieces::{NotTaken, PieceSender};
 use super::question::Question;
 use crate::http::answer::Refusal;
 use crate::report::{NOT_SUPPORTED, PROGRAM_LIMIT, QUERY_CANCELED, Report, SYNTAX_ERROR};
@@ -47,7 +46,7 @@ pub(super) struct Worker {
     pub session: Session,
     pub question: Question,
     pub begun: Option<oneshot::Sender<Result<HeaderValue, Refusal>>>,
-    pub pieces: Sender<io::Result<Bytes>>,
+    pub pieces: PieceSender,
     pub last_words: LastWords,
     pub started: Instant,
     /// How long a piece may wait for the client.
@@ -208,7 +207,10 @@ impl Worker {
             Rows::Coming(stream) => stream.next().transpose(),
         };
         if self.session.cancellation().requests() == 0 {
-            return Ok(batch.map_err(Report::from)?);
+            let batch = batch.map_err(Report::from)?;
+            let bytes = batch.as_ref().map_or(0, |batch| bytes_of_rows(batch) as u64);
+            self.pieces.hold_rows(bytes).map_err(Report::from)?;
+            return Ok(batch);
         }
         match self.question.time_max {
             Some(time_max) if self.started.elapsed() >= time_max && !self.pieces.is_closed() => {
@@ -226,13 +228,13 @@ impl Worker {
         if piece.is_empty() {
             return Ok(());
         }
-        let mut piece: io::Result<Bytes> = Ok(piece.into());
+        let mut piece = Bytes::from(piece);
         let start = Instant::now();
         loop {
             piece = match self.pieces.try_send(piece) {
                 Ok(()) => return Ok(()),
-                Err(TrySendError::Closed(_)) => return Err(End::Gone),
-                Err(TrySendError::Full(piece)) => piece,
+                Err(NotTaken::Closed) => return Err(End::Gone),
+                Err(NotTaken::Full(piece)) => piece,
             };
             // Before the connection itself is given up: who reads on then learns why nothing more comes.
             if start.elapsed() > self.unread_max {
@@ -250,11 +252,7 @@ impl Worker {
         match encoder.failure(report) {
             Failure::Told(piece) => self.last_words.set(piece),
             Failure::BreakOff(piece) => {
-                if !piece.is_empty() {
-                    let _ = self.pieces.blocking_send(Ok(piece.into()));
-                }
-                let broken = io::Error::other(report.message.clone());
-                let _ = self.pieces.blocking_send(Err(broken));
+                self.pieces.break_off(piece, io::Error::other(report.message.clone()));
             }
         }
     }

@@ -1,0 +1,93 @@
+//! Rows that a client has not read yet.
+
+use std::fmt::{self, Formatter};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidemill_engine::{Cause, MemoryAccount, MemoryBudget};
+
+/// The bytes of the rows that one client has not read: they wait for it, or are being sent. They count against the memory of the
+/// process, so that clients which do not read cannot take all of it.
+///
+/// ```
+/// use tidemill_service::{Runtime, Session};
+/// use tidemill_sql::Planner;
+///
+/// let runtime = Runtime::new(Planner::new());
+/// let mut unread = Session::new(&runtime).unread_rows();
+/// unread.set(1000)?;
+/// assert_eq!(runtime.unread_bytes(), 1000);
+/// drop(unread);
+/// assert_eq!(runtime.unread_bytes(), 0);
+/// # Ok::<(), tidemill_engine::Cause>(())
+/// ```
+pub struct UnreadRows {
+    account: MemoryAccount,
+    of_all: UnreadBytes,
+}
+
+/// The bytes that all clients of a runtime have not read.
+#[derive(Clone, Default)]
+pub(crate) struct UnreadBytes(Arc<AtomicU64>);
+
+impl UnreadBytes {
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn change(&self, from: u64, to: u64) {
+        // A difference that wraps counts down.
+        self.0.fetch_add(to.wrapping_sub(from), Ordering::Relaxed);
+    }
+}
+
+impl UnreadRows {
+    /// Of a client that shares the memory of a process with its queries and with other clients.
+    pub(crate) fn new(process: &MemoryBudget, of_all: UnreadBytes) -> UnreadRows {
+        UnreadRows { account: process.query(None).account(), of_all }
+    }
+
+    /// Says how many bytes there are now.
+    ///
+    /// # Errors
+    /// [`Cause::resource`] if the process would hold more than it may, and this client has at least its share.
+    pub fn set(&mut self, bytes: u64) -> Result<(), Cause> {
+        self.of_all.change(self.account.bytes(), bytes);
+        self.account.set(bytes);
+        self.account.check("the answer that the client has not read yet")
+    }
+}
+
+impl Drop for UnreadRows {
+    fn drop(&mut self) {
+        self.of_all.change(self.account.bytes(), 0);
+    }
+}
+
+impl fmt::Debug for UnreadRows {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("UnreadRows").field(&self.account.bytes()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_holds_most_is_refused() {
+        let (process, of_all) = (MemoryBudget::new(1000), UnreadBytes::default());
+        let mut small = UnreadRows::new(&process, of_all.clone());
+        let mut large = UnreadRows::new(&process, of_all.clone());
+        assert_eq!(small.set(100), Ok(()));
+        let refused = large.set(950).unwrap_err();
+        assert!(
+            refused.message.contains("the answer that the client has not read yet takes 950 bytes"),
+            "{refused}"
+        );
+        assert_eq!(small.set(110), Ok(()), "another one is at fault");
+        assert_eq!((of_all.get(), process.held()), (1060, 1060));
+        drop(large);
+        assert_eq!((of_all.get(), process.held()), (110, 110));
+    }
+}
