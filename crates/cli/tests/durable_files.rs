@@ -149,3 +149,28 @@ fn a_folder_that_ends_is_gone_on_with_file_by_file() {
     refused.tells(&["m.csv", "has changed since its rows were journaled"]);
     assert_eq!(ids(folder.path()), [0, 1, 2, 3, 4]);
 }
+
+/// The number of the query in the keys that a run of the pipeline hands to its command, and how many keys there are.
+fn identity(folder: &Path, keys: usize) -> String {
+    let found = || fs::read_to_string(folder.join("keys.txt")).unwrap_or_default();
+    let run = Run::begin(folder);
+    wait_until("the command has had its rows", || found().lines().count() >= keys);
+    end(run, true);
+    let text = found();
+    let mut identities: Vec<&str> = text.lines().map(|key| key.split('-').nth(1).unwrap()).collect();
+    identities.dedup();
+    assert_eq!(identities.len(), 1, "{text}");
+    identities[0].to_owned()
+}
+
+#[test]
+fn keys_tell_two_pipelines_with_one_script_apart() {
+    let script = "CREATE SOURCE f (id BIGINT) WITH (path = 'in.csv', follow = true, durable = true);\n\
+                  CREATE SINK alerts FROM f WITH (connector = 'command', command = 'cat > /dev/null; \
+                  echo $TIDEMILL_KEY >> keys.txt');\n";
+    let folders = [(); 2].map(|()| folder_with(&[("p.sql", script), ("in.csv", "id\n1\n")]));
+    let first = folders.each_ref().map(|folder| identity(folder.path(), 1));
+    assert_ne!(first[0], first[1]);
+    append(&folders[0].path().join("in.csv"), "2\n");
+    assert_eq!(identity(folders[0].path(), 2), first[0], "after a restart, too");
+}

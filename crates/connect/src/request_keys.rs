@@ -9,16 +9,13 @@ pub(crate) struct RequestKeys {
 }
 
 impl RequestKeys {
-    /// With `resume`, a cycle that comes again has the same keys again. Otherwise each run has its own, because its cycles
-    /// begin at the same number.
-    pub fn new(sink: &str, resume: bool) -> RequestKeys {
+    /// With the identity of a durable query, a cycle that comes again has the same keys again, and the same cycle of another
+    /// query has others. Without one, each run has its own keys, because its cycles begin at the same number.
+    pub fn new(sink: &str, identity: Option<u64>) -> RequestKeys {
         let name: String =
             sink.chars().map(|part| if part.is_ascii_graphic() { part } else { '_' }).collect();
-        let prefix = match resume {
-            true => name,
-            false => format!("{name}-{:016x}", RandomState::new().build_hasher().finish()),
-        };
-        RequestKeys { prefix }
+        let identity = identity.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+        RequestKeys { prefix: format!("{name}-{identity:016x}") }
     }
 
     /// The key of a part of a cycle. Its content counts too: after a journal was removed, the same number may stand for
@@ -34,14 +31,15 @@ mod tests {
 
     #[test]
     fn keys_come_again_only_where_rows_do() {
-        let durable = || RequestKeys::new("my sink", true).key(7, 1, b"rows");
-        assert_eq!(durable(), durable());
-        assert!(durable().starts_with("my_sink-7-1-"));
-        let keys = RequestKeys::new("s", true);
+        let durable = |identity| RequestKeys::new("my sink", Some(identity)).key(7, 1, b"rows");
+        assert_eq!(durable(255), durable(255));
+        assert!(durable(255).starts_with("my_sink-00000000000000ff-7-1-"));
+        assert_ne!(durable(255), durable(256));
+        let keys = RequestKeys::new("s", Some(1));
         assert_ne!(keys.key(7, 1, b"rows"), keys.key(7, 1, b"others"));
         assert_ne!(
-            RequestKeys::new("s", false).key(7, 1, b"rows"),
-            RequestKeys::new("s", false).key(7, 1, b"rows")
+            RequestKeys::new("s", None).key(7, 1, b"rows"),
+            RequestKeys::new("s", None).key(7, 1, b"rows")
         );
     }
 }

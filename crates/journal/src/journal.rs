@@ -15,6 +15,7 @@ use crate::disk::Disk;
 use crate::epochs::{self, Epoch};
 use crate::failure::failed;
 use crate::file_reader::FileReader;
+use crate::identity;
 use crate::layout;
 use crate::log_reader::LogReader;
 use crate::medium::{LockGuard, Medium};
@@ -317,6 +318,24 @@ impl Journal {
         }
     }
 
+    /// A random number that tells the query of the folder from all others, also from one with the same description in another
+    /// folder. It stays as long as the query's folder; the first call makes it, durably.
+    ///
+    /// # Errors
+    /// If the file is damaged, or the disk fails.
+    ///
+    /// ```
+    /// # use tidemill_journal::Journal;
+    /// let (one, other) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    /// let identity = Journal::open(one.path())?.identity()?;
+    /// assert_eq!(Journal::open(one.path())?.identity()?, identity);
+    /// assert_ne!(Journal::open(other.path())?.identity()?, identity);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn identity(&self) -> Result<u64, Cause> {
+        identity::read_or_make(&*self.medium, &layout::identity(&self.own))
+    }
+
     /// Removes what an earlier query has left in the folder, except for its streams and cuts: snapshots, commits, rows of
     /// views. The description goes first, so that a folder which has one has all the rest.
     ///
@@ -332,6 +351,7 @@ impl Journal {
         };
         remove(layout::query(&self.own))?;
         sync(&self.own)?;
+        remove(layout::identity(&self.own))?;
         remove(layout::commits(&self.own))?;
         remove(layout::seen_epochs(&self.folder))?;
         remove(layout::away(&self.own))?;

@@ -37,6 +37,10 @@ pub(crate) fn query(folder: &Path) -> PathBuf {
     folder.join("query")
 }
 
+pub(crate) fn identity(folder: &Path) -> PathBuf {
+    folder.join("identity")
+}
+
 pub(crate) fn cuts(folder: &Path) -> PathBuf {
     folder.join("cuts")
 }

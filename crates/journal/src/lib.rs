@@ -30,6 +30,7 @@ mod epochs;
 mod failure;
 mod file_reader;
 mod frame;
+mod identity;
 pub mod inspect;
 mod journal;
 mod layout;

@@ -32,8 +32,8 @@ pub struct CommandSinkSettings {
     pub timeout: Duration,
     /// How long a run that fails is repeated before the query fails.
     pub retry_for: Duration,
-    /// Whether the query continues after a crash where it was. Then a cycle that comes again has the same key.
-    pub resume: bool,
+    /// What tells a durable query from all others. With it, a cycle that comes again after a crash has the same key again.
+    pub identity: Option<u64>,
 }
 
 impl CommandSinkSettings {
@@ -45,7 +45,7 @@ impl CommandSinkSettings {
             format: TextFormat::Ndjson,
             timeout: Duration::from_secs(60),
             retry_for: Duration::from_secs(600),
-            resume: false,
+            identity: None,
         }
     }
 }
@@ -93,7 +93,7 @@ impl CommandSink {
             encoder: settings.format.encoder(schema)?,
             pending: VecDeque::new(),
             pending_bytes: 0,
-            keys: RequestKeys::new(&settings.sink, settings.resume),
+            keys: RequestKeys::new(&settings.sink, settings.identity),
             is_stopped: Arc::default(),
             settings,
         })

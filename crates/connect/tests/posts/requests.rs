@@ -76,14 +76,15 @@ fn a_receiver_that_is_away_or_busy_is_asked_again_with_the_same_key() {
 #[test]
 fn a_run_that_continues_sends_the_same_keys_and_another_does_not() {
     let receiver = Receiver::start(&[]);
-    let key = |resume: bool| {
-        let mut sink = sink(HttpSinkSettings { resume, ..settings(receiver.port) });
+    let key = |identity: Option<u64>| {
+        let mut sink = sink(HttpSinkSettings { identity, ..settings(receiver.port) });
         commit_one(&mut sink, 7, rows(&[("a", 1)])).unwrap();
         receiver.next().header("idempotency-key").to_owned()
     };
-    assert_eq!(key(true), key(true));
-    assert!(key(true).starts_with("alerts-7-0-"));
-    assert_ne!(key(false), key(false));
+    assert_eq!(key(Some(10)), key(Some(10)));
+    assert!(key(Some(10)).starts_with("alerts-000000000000000a-7-0-"));
+    assert_ne!(key(Some(10)), key(Some(11)), "another query with the same script");
+    assert_ne!(key(None), key(None));
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::cut_record::decode_cut;
 use crate::disk::Disk;
 use crate::epochs::{self, Epoch};
 use crate::failure::{damaged, failed};
+use crate::identity;
 use crate::layout;
 use crate::medium::Medium;
 use crate::query;
@@ -232,11 +233,12 @@ impl Verification {
             (layout::commits(own), CommitFile::read_on(medium, &layout::commits(own)).err()),
             (layout::away(own), CommitFile::read_on(medium, &layout::away(own)).err()),
             (layout::query(own), query::read(medium, &layout::query(own)).err()),
+            (layout::identity(own), identity::read(medium, &layout::identity(own)).err()),
         ]);
         Ok(())
     }
 
-    fn find_all(&mut self, files: [(PathBuf, Option<Cause>); 3]) {
+    fn find_all(&mut self, files: impl IntoIterator<Item = (PathBuf, Option<Cause>)>) {
         let wrong = files.into_iter().filter_map(|(path, cause)| Some((path, cause?)));
         wrong.for_each(|(path, cause)| self.find(&path, 0, cause.to_string()));
     }

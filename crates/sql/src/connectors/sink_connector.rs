@@ -54,6 +54,8 @@ pub struct SinkUse<'a> {
     pub key: Vec<String>,
     /// Whether it continues after what an earlier run has committed.
     pub resume: bool,
+    /// What tells a durable query from all others; `None` if it is not durable.
+    pub identity: Option<u64>,
     /// Whether the query replaces another one and has not begun yet, so that there must be no rows at its target.
     pub must_be_empty: bool,
 }

@@ -141,9 +141,10 @@ impl Opened {
         journal: Option<OpenJournal>,
     ) -> Result<Opened, Cause> {
         let must_be_empty = journal.as_ref().map_or(Ok(false), OpenJournal::begins_replacement)?;
+        let identity = journal.as_ref().map(|journal| journal.journal.identity()).transpose()?;
         let (mut sinks, mut views) = (Vec::new(), Vec::new());
         for (output, target) in prepared.outputs.iter().zip(targets) {
-            let sink_use = SinkUse { must_be_empty, ..sink_use(output, journal.is_some()) };
+            let sink_use = SinkUse { must_be_empty, ..sink_use(output, identity) };
             sinks.push(match target {
                 OutputTarget::Sink(definition) => (definition.open)(&sink_use)?,
                 OutputTarget::View(view) => {
@@ -353,8 +354,9 @@ fn spin(max_latency: Option<Duration>) -> Duration {
 }
 
 /// What the sink of an output is opened for.
-fn sink_use(output: &Output, resume: bool) -> SinkUse<'_> {
+fn sink_use(output: &Output, identity: Option<u64>) -> SinkUse<'_> {
     let columns = output.table_key.iter().flatten().flatten();
     let key = columns.map(|column| output.schema.field(*column).name().clone()).collect();
-    SinkUse { name: &output.name, schema: &output.schema, key, resume, must_be_empty: false }
+    let resume = identity.is_some();
+    SinkUse { name: &output.name, schema: &output.schema, key, resume, identity, must_be_empty: false }
 }

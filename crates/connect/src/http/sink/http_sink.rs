@@ -83,7 +83,7 @@ impl HttpSink {
             pending: VecDeque::new(),
             pending_bytes: 0,
             runtime: Some(runtime),
-            keys: RequestKeys::new(&settings.sink, settings.resume),
+            keys: RequestKeys::new(&settings.sink, settings.identity),
             letters: None,
             refused: FaultLog::default(),
             is_stopped: Arc::default(),

@@ -39,8 +39,9 @@ pub struct HttpSinkSettings {
     pub timeout: Duration,
     /// How long to retry a request before the query fails.
     pub retry_for: Duration,
-    /// Whether the query continues after a crash where it was. Then a cycle's requests have the same keys again.
-    pub resume: bool,
+    /// What tells a durable query from all others. With it, the requests of a cycle that comes again after a crash have the
+    /// same keys again. Without it, each run has its own.
+    pub identity: Option<u64>,
 }
 
 impl HttpSinkSettings {
@@ -56,7 +57,7 @@ impl HttpSinkSettings {
             allow_remote: false,
             timeout: Duration::from_secs(30),
             retry_for: Duration::from_secs(600),
-            resume: false,
+            identity: None,
         }
     }
 }
@@ -69,6 +70,6 @@ impl fmt::Debug for HttpSinkSettings {
         fields.field("sink", &self.sink).field("body", &self.body).field("rows_max", &self.rows_max);
         fields.field("headers", &names).field("tls", &self.tls).field("allow_remote", &self.allow_remote);
         fields.field("timeout", &self.timeout).field("retry_for", &self.retry_for);
-        fields.field("resume", &self.resume).finish_non_exhaustive()
+        fields.field("identity", &self.identity).finish_non_exhaustive()
     }
 }

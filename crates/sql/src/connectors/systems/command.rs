@@ -59,7 +59,7 @@ impl SinkConnector for CommandInput {
             request,
             Arc::new(move |of| {
                 let mut settings = settings.clone();
-                (settings.sink, settings.resume) = (of.name.to_owned(), of.resume);
+                (settings.sink, settings.identity) = (of.name.to_owned(), of.identity);
                 Ok(Box::new(CommandSink::new(of.schema, settings)?))
             }),
         )

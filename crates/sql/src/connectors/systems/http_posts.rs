@@ -84,7 +84,7 @@ impl SinkConnector for HttpPosts {
         let letters = dead_letters::path(options)?;
         Ok(Arc::new(move |of| {
             let mut settings = settings.clone();
-            (settings.sink, settings.resume) = (of.name.to_owned(), of.resume);
+            (settings.sink, settings.identity) = (of.name.to_owned(), of.identity);
             let sink = HttpSink::new(of.schema, settings)?;
             Ok(match &letters {
                 Some(path) => {
