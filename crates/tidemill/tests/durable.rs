@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use tidemill::engine::Counter;
 use tidemill::{Engine, Error, Query, RowSource, Run, Timestamp, Window, aggregate, sinks};
 
 const KEYS: u64 = 3;
@@ -175,6 +176,10 @@ fn an_idle_source_does_not_hold_windows_back_until_it_has_rows_again() {
         until(1);
         // It is active again, and holds the next window open for its own rows, until it is idle again.
         right.push([(Timestamp(16),)]).unwrap();
+        // Rows of two sources have no order among each other before they are in a cycle.
+        while run.status().engine.get(Counter::EventsCommitted) < 4 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         left.push([(Timestamp(25),)]).unwrap();
         right.push([(Timestamp(17),)]).unwrap();
         right.idle().unwrap();
