@@ -205,9 +205,9 @@ mod tests {
 
     #[test]
     fn the_memory_of_the_process_counts() {
-        let (sender, _receiver, _) = queue(1000);
-        sender.send(batch(0, 100)).unwrap();
-        let refused = sender.send(batch(0, 100)).unwrap_err();
-        assert!(refused.message.contains("1.6 KB"), "{refused}");
+        let (sender, _receiver, _) = queue(1 << 20);
+        sender.send(batch(0, 100_000)).unwrap();
+        let refused = sender.send(batch(0, 100_000)).unwrap_err();
+        assert!(refused.message.contains("1.5 MB"), "{refused}");
     }
 }

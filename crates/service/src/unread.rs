@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidemill_engine::{Cause, MemoryAccount, MemoryBudget};
 
+/// An answer of this size is never refused: whoever looks for what takes the memory must learn it.
+const BYTES_ALLOWED: u64 = 64 << 10;
+
 /// The bytes of the rows that one client has not read: they wait for it, or are being sent. They count against the memory of the
 /// process, so that clients which do not read cannot take all of it.
 ///
@@ -54,7 +57,10 @@ impl UnreadRows {
     pub fn set(&mut self, bytes: u64) -> Result<(), Cause> {
         self.of_all.change(self.account.bytes(), bytes);
         self.account.set(bytes);
-        self.account.check("the answer that the client has not read yet")
+        match bytes {
+            ..=BYTES_ALLOWED => Ok(()),
+            _ => self.account.check("the answer that the client has not read yet"),
+        }
     }
 }
 
@@ -76,18 +82,26 @@ mod tests {
 
     #[test]
     fn who_holds_most_is_refused() {
-        let (process, of_all) = (MemoryBudget::new(1000), UnreadBytes::default());
+        let (process, of_all) = (MemoryBudget::new(1 << 20), UnreadBytes::default());
         let mut small = UnreadRows::new(&process, of_all.clone());
         let mut large = UnreadRows::new(&process, of_all.clone());
-        assert_eq!(small.set(100), Ok(()));
-        let refused = large.set(950).unwrap_err();
-        assert!(
-            refused.message.contains("the answer that the client has not read yet takes 950 bytes"),
-            "{refused}"
-        );
-        assert_eq!(small.set(110), Ok(()), "another one is at fault");
-        assert_eq!((of_all.get(), process.held()), (1060, 1060));
+        assert_eq!(small.set(100_000), Ok(()));
+        let refused = large.set(1 << 20).unwrap_err();
+        let words = "the answer that the client has not read yet takes 1.0 MB";
+        assert!(refused.message.contains(words), "{refused}");
+        assert_eq!(small.set(110_000), Ok(()), "another one is at fault");
+        assert_eq!((of_all.get(), process.held()), (1_158_576, 1_158_576));
         drop(large);
-        assert_eq!((of_all.get(), process.held()), (110, 110));
+        assert_eq!((of_all.get(), process.held()), (110_000, 110_000));
+    }
+
+    #[test]
+    fn a_short_answer_is_given_whatever_others_hold() {
+        let process = MemoryBudget::new(1 << 20);
+        let mut query = process.query(None).account();
+        query.set(2 << 20);
+        let mut unread = UnreadRows::new(&process, UnreadBytes::default());
+        assert_eq!(unread.set(1000), Ok(()));
+        assert!(unread.set(1 << 17).is_err(), "the last quarter above the limit is for nobody");
     }
 }
