@@ -244,6 +244,31 @@ fn only_who_knows_the_secret_cancels() {
 }
 
 #[test]
+fn a_query_that_does_not_end_is_analysed_until_its_time_is_over() {
+    let server = serve();
+    let mut stream = session(&server);
+    let plan = |stream: &mut TcpStream| {
+        let mut lines = Vec::new();
+        loop {
+            match message(stream).unwrap() {
+                (b'D', row) => lines.push(String::from_utf8(row[6..].to_vec()).unwrap()),
+                (b'E', report) => panic!("{}", String::from_utf8_lossy(&report)),
+                (b'Z', _) => return lines.join("\n"),
+                _ => {}
+            }
+        }
+    };
+    query(&mut stream, "EXPLAIN ANALYZE SELECT value FROM sequence(count => 1000) WHERE value > 990");
+    let finite = plan(&mut stream);
+    assert!(finite.contains("1000") && finite.contains("sequence"), "{finite}");
+    query(&mut stream, "SET statement_timeout = '2s'");
+    message_of_kind(&mut stream, b'Z');
+    query(&mut stream, "EXPLAIN ANALYZE SELECT value FROM sequence(rate => 1000)");
+    assert!(plan(&mut stream).contains("sequence"));
+    answers(&server);
+}
+
+#[test]
 fn encryption_is_declined_and_a_newer_protocol_negotiated() {
     let server = serve();
     let mut stream = connect(&server);

@@ -65,6 +65,7 @@ impl Conversation<'_> {
                 }
             };
         }
+        let requests = self.session.cancellation().requests();
         match self.session.execute(statement).map_err(Report::from)? {
             Reply::Done(_) => {
                 if is_definition {
@@ -81,11 +82,7 @@ impl Conversation<'_> {
                 let rows = text_table(&[PLAN_COLUMN], vec![lines]);
                 Ok(Answer::Rows(Rows::ready(rows, "EXPLAIN", &self.session)?))
             }
-            Reply::Analyze(_) => {
-                let report =
-                    Report::error(NOT_SUPPORTED, "EXPLAIN ANALYZE is not supported over this connection yet");
-                Err(report.with_hint("run it with `tidemill sql`, or write EXPLAIN").into())
-            }
+            Reply::Analyze(query) => self.analyze(query, requests),
             Reply::Changes(changes) => Ok(Answer::Rows(Rows::changes(*changes, &self.session))),
             Reply::Query(query) => {
                 if query.outputs().iter().any(|output| output.table_key.is_some()) {

@@ -1,5 +1,6 @@
 //! What a client asks in its session, and the answers.
 
+mod analyze;
 mod answer;
 mod copy;
 mod copy_binary;
