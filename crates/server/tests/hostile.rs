@@ -204,7 +204,7 @@ fn who_does_not_read_holds_back_nobody_else_and_frees_the_session_when_gone() {
 }
 
 #[test]
-fn what_is_not_read_is_limited_in_bytes_and_counted() {
+fn what_is_not_read_is_counted_until_the_client_goes() {
     let runtime = Runtime::new(Planner::new());
     let server = serve_runtime(&runtime);
     let mut clients = [session(&server), session(&server), session(&server)];
@@ -217,6 +217,22 @@ fn what_is_not_read_is_limited_in_bytes_and_counted() {
     assert_eq!(server.sessions(), 3);
     drop(clients);
     wait_until("nothing is held for them", || runtime.unread_bytes() == 0);
+}
+
+#[test]
+fn a_cursor_that_was_read_to_its_end_holds_nothing() {
+    let runtime = Runtime::new(Planner::new());
+    let server = serve_runtime(&runtime);
+    let mut client = session(&server);
+    for statement in ["BEGIN", "DECLARE c CURSOR FOR SELECT column1 FROM (VALUES (1), (2)) AS t"] {
+        query(&mut client, statement);
+        message_of_kind(&mut client, b'Z');
+    }
+    assert!(runtime.unread_bytes() > 0);
+    query(&mut client, "FETCH 10 FROM c");
+    message_of_kind(&mut client, b'D');
+    message_of_kind(&mut client, b'Z');
+    assert_eq!(runtime.unread_bytes(), 0);
 }
 
 #[test]

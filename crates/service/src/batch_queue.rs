@@ -12,7 +12,7 @@ use crate::unread::UnreadRows;
 /// Batches that may wait for the reader. The query waits when there are this many.
 const BATCHES_MAX: usize = 16;
 /// Bytes of rows that may wait for the reader, or one batch if it has more.
-const BYTES_MAX: usize = 4 << 20;
+const BYTES_MAX: u64 = 4 << 20;
 
 /// Hands batches to a reader. Clones hand them to the same one.
 pub(crate) struct BatchSender(Arc<Queue>);
@@ -36,8 +36,9 @@ struct Queue {
 }
 
 struct State {
-    batches: VecDeque<(RecordBatch, usize)>,
-    bytes: usize,
+    /// Each with its bytes.
+    batches: VecDeque<(RecordBatch, u64)>,
+    /// The bytes of all of them.
     unread: UnreadRows,
     senders: usize,
     is_read: bool,
@@ -45,7 +46,7 @@ struct State {
 
 /// A queue, with one sender. What waits in it counts as unread.
 pub(crate) fn batch_queue(unread: UnreadRows) -> (BatchSender, BatchReceiver) {
-    let state = State { batches: VecDeque::new(), bytes: 0, unread, senders: 1, is_read: true };
+    let state = State { batches: VecDeque::new(), unread, senders: 1, is_read: true };
     let queue = Arc::new(Queue { state: Mutex::new(state), changed: Condvar::new() });
     (BatchSender(Arc::clone(&queue)), BatchReceiver(queue))
 }
@@ -57,13 +58,27 @@ impl Queue {
 }
 
 impl State {
-    fn has_room(&self, bytes: usize) -> bool {
-        self.batches.is_empty() || self.batches.len() < BATCHES_MAX && self.bytes + bytes <= BYTES_MAX
+    fn has_room(&self, bytes: u64) -> bool {
+        let has_room = || self.batches.len() < BATCHES_MAX && self.unread.bytes() + bytes <= BYTES_MAX;
+        self.batches.is_empty() || has_room()
     }
 
-    fn set_bytes(&mut self, bytes: usize) -> Result<(), Cause> {
-        self.bytes = bytes;
-        self.unread.set(bytes as u64)
+    /// Takes a batch in, unless the process would hold more than it may.
+    fn push(&mut self, batch: RecordBatch, bytes: u64) -> Result<(), Cause> {
+        let before = self.unread.bytes();
+        self.unread.set(before + bytes);
+        if let Err(cause) = self.unread.check() {
+            self.unread.set(before);
+            return Err(cause);
+        }
+        self.batches.push_back((batch, bytes));
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<RecordBatch> {
+        let (batch, bytes) = self.batches.pop_front()?;
+        self.unread.set(self.unread.bytes() - bytes);
+        Some(batch)
     }
 }
 
@@ -73,16 +88,14 @@ impl BatchSender {
     /// # Errors
     /// If the reader is gone, or the process holds more than it may.
     pub fn send(&self, batch: RecordBatch) -> Result<(), Cause> {
-        let bytes = bytes_of_rows(&batch);
+        let bytes = bytes_of_rows(&batch) as u64;
         let state = self.0.lock();
         let waiting = |state: &mut State| state.is_read && !state.has_room(bytes);
         let mut state = self.0.changed.wait_while(state, waiting).unwrap_or_else(PoisonError::into_inner);
         if !state.is_read {
             return Err(Cause::operation("the rows are no longer being read"));
         }
-        let bytes_now = state.bytes + bytes;
-        state.set_bytes(bytes_now)?;
-        state.batches.push_back((batch, bytes));
+        state.push(batch, bytes)?;
         drop(state);
         self.0.changed.notify_all();
         Ok(())
@@ -109,10 +122,7 @@ impl BatchReceiver {
         let until = Instant::now() + time;
         let mut state = self.0.lock();
         loop {
-            if let Some((batch, bytes)) = state.batches.pop_front() {
-                let bytes_now = state.bytes - bytes;
-                // Less is always allowed.
-                let _ = state.set_bytes(bytes_now);
+            if let Some(batch) = state.pop() {
                 drop(state);
                 self.0.changed.notify_all();
                 return Found::Batch(batch);
@@ -135,7 +145,7 @@ impl Drop for BatchReceiver {
         let mut state = self.0.lock();
         state.is_read = false;
         state.batches.clear();
-        let _ = state.set_bytes(0);
+        state.unread.set(0);
         drop(state);
         self.0.changed.notify_all();
     }
@@ -205,9 +215,12 @@ mod tests {
 
     #[test]
     fn the_memory_of_the_process_counts() {
-        let (sender, _receiver, _) = queue(1 << 20);
+        let (sender, receiver, unread) = queue(1 << 20);
         sender.send(batch(0, 100_000)).unwrap();
         let refused = sender.send(batch(0, 100_000)).unwrap_err();
         assert!(refused.message.contains("1.5 MB"), "{refused}");
+        assert_eq!(unread.get(), 800_000, "what is refused is not held");
+        assert_eq!(receiver.receive(LONG), Found::Batch(batch(0, 100_000)));
+        assert_eq!(unread.get(), 0);
     }
 }

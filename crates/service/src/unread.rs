@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidemill_engine::{Cause, MemoryAccount, MemoryBudget};
 
-/// An answer of this size is never refused: whoever looks for what takes the memory must learn it.
-const BYTES_ALLOWED: u64 = 64 << 10;
+/// An answer of at most this size is never refused: whoever looks for what takes the memory must learn it.
+const SMALL_BYTES: u64 = 64 << 10;
 
 /// The bytes of the rows that one client has not read: they wait for it, or are being sent. They count against the memory of the
 /// process, so that clients which do not read cannot take all of it.
@@ -18,7 +18,8 @@ const BYTES_ALLOWED: u64 = 64 << 10;
 ///
 /// let runtime = Runtime::new(Planner::new());
 /// let mut unread = Session::new(&runtime).unread_rows();
-/// unread.set(1000)?;
+/// unread.set(1000);
+/// unread.check()?;
 /// assert_eq!(runtime.unread_bytes(), 1000);
 /// drop(unread);
 /// assert_eq!(runtime.unread_bytes(), 0);
@@ -26,7 +27,7 @@ const BYTES_ALLOWED: u64 = 64 << 10;
 /// ```
 pub struct UnreadRows {
     account: MemoryAccount,
-    of_all: UnreadBytes,
+    total: UnreadBytes,
 }
 
 /// The bytes that all clients of a runtime have not read.
@@ -46,19 +47,28 @@ impl UnreadBytes {
 
 impl UnreadRows {
     /// Of a client that shares the memory of a process with its queries and with other clients.
-    pub(crate) fn new(process: &MemoryBudget, of_all: UnreadBytes) -> UnreadRows {
-        UnreadRows { account: process.query(None).account(), of_all }
+    pub(crate) fn new(process: &MemoryBudget, total: UnreadBytes) -> UnreadRows {
+        UnreadRows { account: process.query(None).account(), total }
     }
 
-    /// Says how many bytes there are now.
+    /// How many bytes there are.
+    pub fn bytes(&self) -> u64 {
+        self.account.bytes()
+    }
+
+    /// Says how many bytes there are now, whether that is allowed or not.
+    pub fn set(&mut self, bytes: u64) {
+        self.total.change(self.account.bytes(), bytes);
+        self.account.set(bytes);
+    }
+
+    /// Whether what there is is allowed.
     ///
     /// # Errors
-    /// [`Cause::resource`] if the process would hold more than it may, and this client has at least its share.
-    pub fn set(&mut self, bytes: u64) -> Result<(), Cause> {
-        self.of_all.change(self.account.bytes(), bytes);
-        self.account.set(bytes);
-        match bytes {
-            ..=BYTES_ALLOWED => Ok(()),
+    /// [`Cause::resource`] if the process holds more than it may, and this client has at least its share.
+    pub fn check(&self) -> Result<(), Cause> {
+        match self.bytes() {
+            ..=SMALL_BYTES => Ok(()),
             _ => self.account.check("the answer that the client has not read yet"),
         }
     }
@@ -66,13 +76,13 @@ impl UnreadRows {
 
 impl Drop for UnreadRows {
     fn drop(&mut self) {
-        self.of_all.change(self.account.bytes(), 0);
+        self.set(0);
     }
 }
 
 impl fmt::Debug for UnreadRows {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("UnreadRows").field(&self.account.bytes()).finish()
+        formatter.debug_tuple("UnreadRows").field(&self.bytes()).finish()
     }
 }
 
@@ -80,19 +90,24 @@ impl fmt::Debug for UnreadRows {
 mod tests {
     use super::*;
 
+    fn hold(unread: &mut UnreadRows, bytes: u64) -> Result<(), Cause> {
+        unread.set(bytes);
+        unread.check()
+    }
+
     #[test]
     fn who_holds_most_is_refused() {
-        let (process, of_all) = (MemoryBudget::new(1 << 20), UnreadBytes::default());
-        let mut small = UnreadRows::new(&process, of_all.clone());
-        let mut large = UnreadRows::new(&process, of_all.clone());
-        assert_eq!(small.set(100_000), Ok(()));
-        let refused = large.set(1 << 20).unwrap_err();
+        let (process, total) = (MemoryBudget::new(1 << 20), UnreadBytes::default());
+        let mut small = UnreadRows::new(&process, total.clone());
+        let mut large = UnreadRows::new(&process, total.clone());
+        assert_eq!(hold(&mut small, 100_000), Ok(()));
+        let refused = hold(&mut large, 1 << 20).unwrap_err();
         let words = "the answer that the client has not read yet takes 1.0 MB";
         assert!(refused.message.contains(words), "{refused}");
-        assert_eq!(small.set(110_000), Ok(()), "another one is at fault");
-        assert_eq!((of_all.get(), process.held()), (1_158_576, 1_158_576));
+        assert_eq!(hold(&mut small, 110_000), Ok(()), "another one is at fault");
+        assert_eq!((total.get(), process.held()), (1_158_576, 1_158_576));
         drop(large);
-        assert_eq!((of_all.get(), process.held()), (110_000, 110_000));
+        assert_eq!((total.get(), process.held()), (110_000, 110_000));
     }
 
     #[test]
@@ -101,7 +116,7 @@ mod tests {
         let mut query = process.query(None).account();
         query.set(2 << 20);
         let mut unread = UnreadRows::new(&process, UnreadBytes::default());
-        assert_eq!(unread.set(1000), Ok(()));
-        assert!(unread.set(1 << 17).is_err(), "the last quarter above the limit is for nobody");
+        assert_eq!(hold(&mut unread, 1000), Ok(()));
+        assert!(hold(&mut unread, 1 << 17).is_err(), "the last quarter above the limit is for nobody");
     }
 }

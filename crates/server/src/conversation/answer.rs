@@ -37,7 +37,7 @@ pub(super) struct Rows {
     is_subscription: bool,
     /// The batch that is being given, and how many of its rows were given.
     batch: Option<(RecordBatch, usize)>,
-    /// That batch, until it is sent.
+    /// The bytes of that batch, until its last rows are sent.
     unread: UnreadRows,
     schema: Option<SchemaRef>,
     /// As the client was told.
@@ -87,7 +87,8 @@ impl Rows {
 
     /// Begins to give a batch.
     fn hold(&mut self, batch: RecordBatch) -> Result<(), Report> {
-        if let Err(cause) = self.unread.set(bytes_of_rows(&batch) as u64) {
+        self.unread.set(bytes_of_rows(&batch) as u64);
+        if let Err(cause) = self.unread.check() {
             self.end();
             return Err(cause.into());
         }
@@ -151,14 +152,17 @@ impl Rows {
     fn end(&mut self) {
         self.source = None;
         self.batch = None;
-        // Less is always allowed.
-        let _ = self.unread.set(0);
+        self.unread.set(0);
     }
 
     /// The batch with the next rows, at most `rows_max` of them; 0: all. Empty when the batch is used up, `None` if there is
     /// none.
     pub fn take(&mut self, rows_max: usize) -> Option<RecordBatch> {
-        let (batch, from) = self.batch.as_mut()?;
+        let Some((batch, from)) = self.batch.as_mut() else {
+            // Whoever asks for more has sent the rows before.
+            self.unread.set(0);
+            return None;
+        };
         let left = batch.num_rows() - *from;
         let count = if rows_max == 0 { left } else { left.min(rows_max) };
         let rows = batch.slice(*from, count);

@@ -1,7 +1,7 @@
 //! The queue between the thread of a question and the connection to its client.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use hyper::body::Bytes;
@@ -53,11 +53,17 @@ struct HeldBytes {
 }
 
 impl Held {
-    fn change<T>(&self, change: impl FnOnce(&mut HeldBytes) -> T) -> (T, Result<(), Cause>) {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn lock(&self) -> MutexGuard<'_, HeldBytes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the numbers, and gives what `change` gives.
+    fn change<T>(&self, change: impl FnOnce(&mut HeldBytes) -> T) -> T {
+        let mut held = self.lock();
         let changed = change(&mut held);
         let bytes = held.rows + held.pieces;
-        (changed, held.unread.set(bytes))
+        held.unread.set(bytes);
+        changed
     }
 }
 
@@ -75,7 +81,8 @@ impl PieceSender {
     /// # Errors
     /// If the process would hold more than it may.
     pub fn hold_rows(&self, bytes: u64) -> Result<(), Cause> {
-        self.held.change(|held| held.rows = bytes).1
+        self.held.change(|held| held.rows = bytes);
+        self.held.lock().unread.check()
     }
 
     /// Whether the client is gone.
@@ -92,11 +99,11 @@ impl PieceSender {
             has_room
         };
         // Its rows are counted already; whether there is memory for both is seen with the next rows.
-        if !self.held.change(has_room).0 {
+        if !self.held.change(has_room) {
             return Err(if self.is_closed() { NotTaken::Closed } else { NotTaken::Full(piece) });
         }
         self.pieces.try_send(Ok(piece)).map_err(|error| {
-            let _ = self.held.change(|held| held.pieces -= bytes);
+            self.held.change(|held| held.pieces -= bytes);
             match error {
                 TrySendError::Full(Ok(piece)) => NotTaken::Full(piece),
                 _ => NotTaken::Closed,
@@ -108,10 +115,17 @@ impl PieceSender {
     pub fn break_off(&self, piece: Vec<u8>, error: io::Error) {
         if !piece.is_empty() {
             let bytes = piece.len() as u64;
-            let _ = self.held.change(|held| held.pieces += bytes);
+            self.held.change(|held| held.pieces += bytes);
             let _ = self.pieces.blocking_send(Ok(piece.into()));
         }
         let _ = self.pieces.blocking_send(Err(error));
+    }
+}
+
+/// The rows go with the thread; its pieces stay until they are sent.
+impl Drop for PieceSender {
+    fn drop(&mut self) {
+        self.held.change(|held| held.rows = 0);
     }
 }
 
@@ -120,10 +134,57 @@ impl PieceReceiver {
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Piece>> {
         // Whoever asks for another one has sent the last.
         let sent = std::mem::take(&mut self.being_sent);
-        let _ = self.held.change(|held| held.pieces -= sent);
+        self.held.change(|held| held.pieces -= sent);
         let piece = std::task::ready!(self.pieces.poll_recv(context));
-        self.being_sent =
-            piece.as_ref().map_or(0, |piece| piece.as_ref().map_or(0, |piece| piece.len() as u64));
+        self.being_sent = match &piece {
+            Some(Ok(piece)) => piece.len() as u64,
+            _ => 0,
+        };
         Poll::Ready(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use tidemill_service::{Runtime, Session};
+    use tidemill_sql::Planner;
+
+    use super::*;
+
+    fn next(receiver: &mut PieceReceiver) -> Option<usize> {
+        match receiver.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(piece) => Some(piece?.unwrap().len()),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn pieces_wait_up_to_their_bytes_and_count_until_they_are_sent() {
+        let runtime = Runtime::new(Planner::new());
+        let (sender, mut receiver) = pieces(Session::new(&runtime).unread_rows());
+        let large = || Bytes::from(vec![0; 3 << 20]);
+        sender.hold_rows(1000).unwrap();
+        sender.try_send(large()).unwrap();
+        assert!(matches!(sender.try_send(large()), Err(NotTaken::Full(piece)) if piece.len() == 3 << 20));
+        assert_eq!(runtime.unread_bytes(), (3 << 20) + 1000);
+        assert_eq!(next(&mut receiver), Some(3 << 20));
+        assert_eq!(runtime.unread_bytes(), (3 << 20) + 1000, "it is being sent");
+        drop(sender);
+        assert_eq!(runtime.unread_bytes(), 3 << 20, "the rows went with their thread");
+        assert_eq!(next(&mut receiver), None);
+        assert_eq!(runtime.unread_bytes(), 0);
+    }
+
+    #[test]
+    fn a_piece_that_is_larger_than_all_may_be_waits_alone() {
+        let runtime = Runtime::new(Planner::new());
+        let (sender, mut receiver) = pieces(Session::new(&runtime).unread_rows());
+        sender.try_send(Bytes::from(vec![0; 5 << 20])).unwrap();
+        assert!(matches!(sender.try_send(Bytes::from_static(b"x")), Err(NotTaken::Full(_))));
+        assert_eq!(next(&mut receiver), Some(5 << 20));
+        drop(receiver);
+        assert!(matches!(sender.try_send(Bytes::from_static(b"x")), Err(NotTaken::Closed)));
     }
 }
