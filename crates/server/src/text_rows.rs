@@ -12,6 +12,11 @@ pub(crate) fn text_schema(names: &[&str]) -> Schema {
     Schema::new(names.iter().map(|name| Field::new(*name, DataType::Utf8, false)).collect::<Vec<_>>())
 }
 
+/// The lines of a plan.
+pub(crate) fn plan_table(plan: &str) -> RecordBatch {
+    text_table(&[PLAN_COLUMN], vec![plan.lines().map(str::to_owned).collect()])
+}
+
 /// A table of texts. The columns have the same length.
 pub(crate) fn text_table(names: &[&str], columns: Vec<Vec<String>>) -> RecordBatch {
     let columns = columns.into_iter().map(|values| Arc::new(StringArray::from(values)) as ArrayRef);

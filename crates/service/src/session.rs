@@ -7,8 +7,9 @@ use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::{Cause, Sink};
 use tidemill_sql::{
-    Catalog, Explained, Name, Opened, OptionGroup, Output, ParameterType, Pipeline, Planner, Prepared,
-    Problem, Reply as Planned, Settings, ShowKind, Statement, StatementKind, Turns, ViewHandle, closest,
+    Catalog, DiscardSink, Explained, Name, Opened, OptionGroup, Output, ParameterType, Pipeline, Planner,
+    Prepared, Problem, Reply as Planned, Settings, ShowKind, Statement, StatementKind, Turns, ViewHandle,
+    closest,
 };
 
 use crate::execution::Execution;
@@ -395,6 +396,16 @@ impl Query {
         let Query { prepared, cancellation, is_strict, .. } = self;
         let running = prepared.open(sinks).and_then(Opened::start)?;
         Ok(Execution::new(running, cancellation, is_strict))
+    }
+
+    /// Starts it, and drops its rows, as for measuring it.
+    ///
+    /// # Errors
+    /// As [`start`](Query::start).
+    pub fn start_without_rows(self) -> Result<Execution, Error> {
+        let discard = |_: &Output| Box::new(DiscardSink) as Box<dyn Sink>;
+        let sinks = self.outputs().iter().map(discard).collect();
+        self.start(sinks)
     }
 
     /// Starts it, and gives its rows a batch at a time.

@@ -154,9 +154,7 @@ impl Executor {
     fn analyze(&self, query: Query) -> anyhow::Result<Exit> {
         let bound = query.prepared().max_latency();
         let explained = query.prepared().explained();
-        let discard = |_| Box::new(tidemill_sql::DiscardSink) as Box<dyn tidemill_engine::Sink>;
-        let sinks = query.outputs().iter().map(discard).collect();
-        let mut execution = query.start(sinks).map_err(of_service)?;
+        let mut execution = query.start_without_rows().map_err(of_service)?;
         let is_read = self.watch(&mut execution, &mut QueryProgress::of_query(false), None)?;
         let (exit, left) = self.finish(execution, is_read)?;
         if let Some((status, _)) = left {

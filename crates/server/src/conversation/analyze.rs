@@ -3,29 +3,26 @@
 use std::thread;
 use std::time::Duration;
 
-use tidemill_engine::Sink;
 use tidemill_service::{Execution, Phase, Query, QueryEnd};
-use tidemill_sql::{DiscardSink, Output, QueryStatus};
+use tidemill_sql::QueryStatus;
 
 use super::answer::{Answer, Rows};
 use super::{Conversation, Result, Stop};
 use crate::report::{QUERY_CANCELED, Report};
-use crate::text_rows::{PLAN_COLUMN, text_table};
+use crate::text_rows::plan_table;
 
 /// How often a running query is looked at.
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Conversation<'_> {
-    /// Runs a query, drops its rows, and answers with its plan and what was measured: until its input ends, or until the client
-    /// or the time limit cancels it, for many a query does not end by itself.
+    /// Runs a query, drops its rows, and answers with its plan and what was measured. Many queries do not end by themselves. So one
+    /// that the client or the time limit cancels is answered, too, with what was measured until then.
     ///
     /// `requests` is how often the session had been cancelled before the query was planned.
     pub(super) fn analyze(&mut self, query: Query, requests: u32) -> Result<Answer> {
         self.writer.flush()?;
         let (cancellation, explained) = (self.session.cancellation(), query.explained());
-        let discard = |_: &Output| Box::new(DiscardSink) as Box<dyn Sink>;
-        let sinks = query.outputs().iter().map(discard).collect();
-        let mut execution = query.start(sinks).map_err(Report::from)?;
+        let mut execution = query.start_without_rows().map_err(Report::from)?;
         let is_cancelled = || cancellation.requests() > requests;
         while !is_cancelled() && execution.advance() == Phase::Running {
             thread::sleep(LOOK);
@@ -40,8 +37,7 @@ impl Conversation<'_> {
         let Some(status) = status else {
             return Err(Report::error(QUERY_CANCELED, "the query was cancelled").into());
         };
-        let lines = explained.with(&status).lines().map(str::to_owned).collect();
-        let plan = text_table(&[PLAN_COLUMN], vec![lines]);
+        let plan = plan_table(&explained.with(&status));
         Ok(Answer::Rows(Rows::ready(plan, "EXPLAIN", &self.session)?))
     }
 }

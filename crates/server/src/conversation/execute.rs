@@ -13,7 +13,7 @@ use crate::report::{
     ACTIVE_TRANSACTION, IN_FAILED_TRANSACTION, INVALID_STATEMENT_NAME, NO_ACTIVE_TRANSACTION, NOT_SUPPORTED,
     Report,
 };
-use crate::text_rows::{PLAN_COLUMN, text_table};
+use crate::text_rows::{plan_table, text_table};
 use crate::values::write_value;
 use crate::wire::TransactionStatus;
 use crate::{pg_catalog, running};
@@ -77,11 +77,7 @@ impl Conversation<'_> {
                 let word = if let StatementKind::Query(..) = statement.kind { "SELECT" } else { "SHOW" };
                 Ok(Answer::Rows(Rows::ready(rows, word, &self.session)?))
             }
-            Reply::Text(text) => {
-                let lines = text.lines().map(str::to_owned).collect();
-                let rows = text_table(&[PLAN_COLUMN], vec![lines]);
-                Ok(Answer::Rows(Rows::ready(rows, "EXPLAIN", &self.session)?))
-            }
+            Reply::Text(text) => Ok(Answer::Rows(Rows::ready(plan_table(&text), "EXPLAIN", &self.session)?)),
             Reply::Analyze(query) => self.analyze(query, requests),
             Reply::Changes(changes) => Ok(Answer::Rows(Rows::changes(*changes, &self.session))),
             Reply::Query(query) => {

@@ -20,7 +20,7 @@ use super::pieces::{NotTaken, PieceSender};
 use super::question::Question;
 use crate::http::answer::Refusal;
 use crate::report::{NOT_SUPPORTED, PROGRAM_LIMIT, QUERY_CANCELED, Report, SYNTAX_ERROR};
-use crate::text_rows::{PLAN_COLUMN, text_table};
+use crate::text_rows::plan_table;
 
 /// Planning takes stack for each level of an expression.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
@@ -111,10 +111,7 @@ impl Worker {
         };
         match self.session.execute(&statement).map_err(Report::from)? {
             Reply::Rows(rows) => ready(rows),
-            Reply::Text(text) => {
-                let lines = text.lines().map(str::to_owned).collect();
-                ready(text_table(&[PLAN_COLUMN], vec![lines]))
-            }
+            Reply::Text(text) => ready(plan_table(&text)),
             Reply::Query(query) => {
                 let key = self.key(&query)?;
                 let stream = query.stream().map_err(Report::from)?;
