@@ -150,7 +150,7 @@ fn a_folder_that_ends_is_gone_on_with_file_by_file() {
     assert_eq!(ids(folder.path()), [0, 1, 2, 3, 4]);
 }
 
-/// The number of the query in the keys that a run of the pipeline hands to its command, and how many keys there are.
+/// The number of the query in the keys that the pipeline has handed to its command, once there are as many as `keys`.
 fn identity(folder: &Path, keys: usize) -> String {
     let found = || fs::read_to_string(folder.join("keys.txt")).unwrap_or_default();
     let run = Run::begin(folder);
