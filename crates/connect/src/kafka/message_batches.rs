@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use arrow_array::RecordBatch;
+use arrow_select::concat::concat_batches;
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
@@ -129,9 +130,15 @@ impl MessageBatches {
         self.faults.add(text);
     }
 
-    /// The next rows.
-    pub fn take(&mut self) -> Option<RecordBatch> {
-        self.batches.pop_front()
+    /// All rows that were decoded, in one batch: those of a batch and how far they reach are kept together.
+    pub fn take(&mut self) -> Result<Option<RecordBatch>, Cause> {
+        let Some(first) = self.batches.pop_front() else { return Ok(None) };
+        if self.batches.is_empty() {
+            return Ok(Some(first));
+        }
+        let rest: Vec<RecordBatch> = self.batches.drain(..).collect();
+        let all = concat_batches(&first.schema(), std::iter::once(&first).chain(&rest));
+        all.map(Some).map_err(|error| Cause::bug(format!("rows of messages: {error}")).with_source(error))
     }
 
     /// Faults since this was last asked.
@@ -166,7 +173,7 @@ mod tests {
         }
         gathered.decode(false).expect("what waits can be decoded");
         let mut names = Vec::new();
-        while let Some(batch) = gathered.take() {
+        while let Some(batch) = gathered.take().expect("batches of one schema") {
             names
                 .extend(batch.column(0).as_string::<i32>().iter().map(|name| name.unwrap_or("-").to_owned()));
         }

@@ -5,11 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
 use tidemill_core::Cause;
 
+use super::client_log::{ClientLog, Logged};
 use super::messages::Message;
 
 /// How long it waits for room among the messages in flight before it checks again.
@@ -19,7 +21,10 @@ const ANSWER_WAIT: Duration = Duration::from_millis(5);
 
 /// The fate of the messages that no broker has accepted.
 #[derive(Default)]
-pub(super) struct Deliveries(Mutex<Failures>);
+pub(super) struct Deliveries {
+    failures: Mutex<Failures>,
+    log: ClientLog,
+}
 
 #[derive(Default)]
 struct Failures {
@@ -27,15 +32,46 @@ struct Failures {
     refused: BTreeMap<usize, String>,
     /// Why another message was not accepted.
     failed: Option<String>,
+    /// Whether a message was not sent because its transaction was undone.
+    is_purged: bool,
 }
 
 impl Deliveries {
     fn lock(&self) -> MutexGuard<'_, Failures> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets the fate of messages that are sent again.
+    pub fn clear(&self) {
+        *self.lock() = Failures::default();
+    }
+
+    /// Whether a message was not sent because its transaction was undone.
+    pub fn is_purged(&self) -> bool {
+        self.lock().is_purged
+    }
+
+    /// Why a connection failed last.
+    pub fn reason(&self) -> Option<String> {
+        self.log.reason()
     }
 }
 
-impl ClientContext for Deliveries {}
+impl Logged for Deliveries {
+    fn client_log(&self) -> &ClientLog {
+        &self.log
+    }
+}
+
+impl ClientContext for Deliveries {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.log.log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.log.error(error, reason);
+    }
+}
 
 impl ProducerContext for Deliveries {
     /// The number of the message.
@@ -44,11 +80,17 @@ impl ProducerContext for Deliveries {
     fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
         let Err((error, message)) = result else { return };
         let mut failures = self.lock();
+        failures.is_purged |= is_purge(error);
         match refusal(error, message.payload_len()) {
             Some(reason) => drop(failures.refused.insert(number, reason)),
             None => drop(failures.failed.get_or_insert_with(|| error.to_string())),
         }
     }
+}
+
+fn is_purge(error: &KafkaError) -> bool {
+    use RDKafkaErrorCode::{PurgeInflight, PurgeQueue};
+    matches!(error, KafkaError::MessageProduction(PurgeQueue | PurgeInflight))
 }
 
 /// Why a message is refused because of what is in it; `None` if it failed for another reason.

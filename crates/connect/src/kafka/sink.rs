@@ -2,27 +2,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
-use rdkafka::ClientConfig;
-use rdkafka::producer::Producer;
+use rdkafka::producer::{BaseProducer, Producer};
 use tidemill_core::error::Fault;
-use tidemill_core::{Cause, CycleOutput, FaultLog, Sink};
+use tidemill_core::{Cause, CycleOutput, FaultLog, Guarantee, Sink};
 
+use super::connection::KafkaConnection;
 use super::messages::{Encoding, Message, Messages};
 use super::producer::{Deliveries, MessageProducer};
+use super::transactions::Transactions;
 use super::{partitions, unusable};
 use crate::dead_letter::{DeadLetter, DeadLetterFile};
 use crate::formats::encode::{NdjsonEncoder, TextEncoder, TextFormat};
 use crate::pending::PendingBatches;
 use crate::suggest::closest;
 
+/// The shortest interval at which cycles without rows are recorded in a transaction: receiving them again costs little.
+const WITHOUT_ROWS_INTERVAL: Duration = Duration::from_secs(1);
+/// How long the brokers keep a transaction open whose run is gone, at least. Readers of what is committed wait for it.
+const OPEN_TRANSACTION: Duration = Duration::from_secs(60);
+
 /// Where rows go, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KafkaSinkSettings {
-    /// Brokers to ask first, as `host:port,host:port`.
-    pub brokers: String,
+    /// Which brokers, and how they are reached.
+    pub connection: KafkaConnection,
     /// The topic.
     pub topic: String,
     /// CSV or NDJSON. Each row is one message, without header and line end.
@@ -32,17 +38,26 @@ pub struct KafkaSinkSettings {
     pub key: Option<String>,
     /// How long the brokers may take to accept a message before the query fails.
     pub delivery_wait: Duration,
+    /// The name of the transactions (`transactional.id`, and a consumer group) in which commits are sent: exactly once.
+    /// No other sink may have it, and a run that resumes must have the same. `None`: at least once.
+    pub transactions: Option<String>,
 }
 
 impl KafkaSinkSettings {
-    /// Messages without keys; the brokers have 30 s.
+    /// Messages without keys and transactions; the brokers have 30 s.
     pub fn new(
-        brokers: impl Into<String>,
+        connection: impl Into<KafkaConnection>,
         topic: impl Into<String>,
         format: TextFormat,
     ) -> KafkaSinkSettings {
-        let (brokers, topic) = (brokers.into(), topic.into());
-        KafkaSinkSettings { brokers, topic, format, key: None, delivery_wait: Duration::from_secs(30) }
+        KafkaSinkSettings {
+            connection: connection.into(),
+            topic: topic.into(),
+            format,
+            key: None,
+            delivery_wait: Duration::from_secs(30),
+            transactions: None,
+        }
     }
 }
 
@@ -54,10 +69,16 @@ impl KafkaSinkSettings {
 /// restarted. A reader may see part of a commit. For rows that are a table's upserts, set
 /// [`key`](KafkaSinkSettings::key), so that the last message of a key has its last value.
 ///
+/// With [`transactions`](KafkaSinkSettings::transactions), a commit is a transaction that also holds its cycle. Readers
+/// of what is committed (`isolation.level = read_committed`) see all of it or nothing, and each row exactly once. The
+/// brokers forget the cycle when nothing was written for as long as they keep offsets (`offsets.retention.minutes`, seven
+/// days by default): a query that is resumed later may send the most recent commits once more.
+///
 /// A message that the topic does not take, because it is too large or has no key where the topic wants one, ends the
 /// query, unless there is a file of [dead letters](KafkaSink::with_dead_letters). Then the letter is on disk before the
 /// commit returns, and the other messages are sent. Brokers refuse messages in batches. Those of a refused batch are
-/// sent once more, one by one, and so are later messages with their keys, to keep the order of each key.
+/// sent once more, one by one, and so are later messages with their keys, to keep the order of each key. A transaction
+/// is undone and sent again without the message that was refused.
 ///
 /// ```no_run
 /// use tidemill_connect::kafka::{KafkaSink, KafkaSinkSettings};
@@ -75,6 +96,10 @@ pub struct KafkaSink {
     pending: PendingBatches,
     encoding: Encoding,
     producer: MessageProducer,
+    transactions: Option<Transactions>,
+    /// The last cycle without rows that no transaction has recorded yet.
+    without_rows: Option<u64>,
+    written_at: Instant,
     letters: Option<DeadLetterFile>,
     refused: FaultLog,
 }
@@ -98,22 +123,25 @@ impl KafkaSink {
             false => settings.format.encoder(schema)?,
         };
         let key = settings.key.as_deref().map(|name| key_column(name, schema)).transpose()?;
-        let wait_ms = settings.delivery_wait.as_millis().max(1).to_string();
-        let producer = ClientConfig::new()
-            .set("bootstrap.servers", &settings.brokers)
-            .set("enable.idempotence", "true")
-            .set("acks", "all")
-            .set("message.timeout.ms", wait_ms)
-            .create_with_context(Deliveries::default())
-            .map_err(|error| unusable(&settings.brokers, &error))?;
+        let producer = producer(&settings)?;
+        let brokers = &settings.connection.brokers;
+        let serve = || producer.poll(Duration::ZERO);
+        partitions(producer.client(), &serve, brokers, &settings.topic)?;
+        let transactions = settings.transactions.as_deref().map(|name| {
+            let (topic, wait) = (&settings.topic, settings.delivery_wait);
+            Transactions::begin(name, topic, &settings.connection, &producer, wait)
+        });
+        let transactions = transactions.transpose()?;
         let producer = MessageProducer { producer, topic: settings.topic.clone() };
-        partitions(producer.producer.client(), &settings.brokers, &settings.topic)?;
         Ok(KafkaSink {
             settings,
             schema: SchemaRef::clone(schema),
             pending: PendingBatches::default(),
             encoding: Encoding { encoder, is_ndjson, key },
             producer,
+            transactions,
+            without_rows: None,
+            written_at: Instant::now(),
             letters: None,
             refused: FaultLog::default(),
         })
@@ -174,6 +202,87 @@ impl KafkaSink {
         })
     }
 
+    /// Sends all messages and the cycle in one transaction. A refused message spoils its transaction, so that is undone,
+    /// and the others are sent again.
+    fn commit_transaction(&mut self, messages: &Messages, cycle: u64) -> Result<(), Cause> {
+        let without_text = messages.without_text();
+        let mut refused = without_text.clone();
+        let mut suspects = BTreeMap::new();
+        let mut until = Instant::now() + self.settings.delivery_wait;
+        let mut known = 0;
+        while !self.send_in_transaction(messages, &mut refused, &mut suspects)? {
+            let known_now = refused.len() + suspects.len();
+            if known_now == known && Instant::now() > until {
+                let reason = "each transaction was undone by the client; see the log (TIDEMILL_LOG=debug)";
+                return Err(Cause::operation(reason));
+            }
+            if known_now > known {
+                (known, until) = (known_now, Instant::now() + self.settings.delivery_wait);
+            }
+        }
+        let kept = self.keep(messages, refused);
+        let producer = &self.producer.producer;
+        let Some(transactions) = &mut self.transactions else { return kept };
+        if kept.is_err() {
+            transactions.abort(producer)?;
+            return kept;
+        }
+        transactions.commit(producer, cycle)?;
+        self.without_rows = None;
+        self.written_at = Instant::now();
+        Ok(())
+    }
+
+    /// Opens a transaction and sends the messages that are not refused, the suspects one by one. Returns whether all were
+    /// accepted. Otherwise the transaction is undone, and there is one more refused message, or there are more suspects.
+    fn send_in_transaction(
+        &mut self,
+        messages: &Messages,
+        refused: &mut BTreeMap<usize, String>,
+        suspects: &mut BTreeMap<usize, String>,
+    ) -> Result<bool, Cause> {
+        let (producer, wait) = (&self.producer, self.settings.delivery_wait);
+        let Some(transactions) = &self.transactions else {
+            return Err(Cause::bug("a transaction of a sink that has none"));
+        };
+        transactions.open(&producer.producer)?;
+        let without = refused.clone();
+        let sent = messages.each(&mut self.encoding, &without, &mut |message| {
+            let is_suspect = suspects.contains_key(&message.number);
+            if is_suspect {
+                // It has a batch of its own.
+                producer.flush(wait)?;
+            }
+            if let Some(reason) = producer.send(message)? {
+                refused.insert(message.number, reason);
+            } else if is_suspect {
+                producer.flush(wait)?;
+            }
+            Ok(())
+        });
+        let sent = sent.and_then(|()| producer.flush(wait));
+        let mut found = producer.take_refused();
+        if sent.is_ok() && found.is_empty() {
+            return Ok(true);
+        }
+        let aborted = transactions.abort(&producer.producer);
+        found.extend(producer.take_refused());
+        let is_purged = producer.producer.context().is_purged();
+        producer.producer.context().clear();
+        aborted?;
+        if found.is_empty() {
+            // A message may be lost to the end of the transaction before.
+            return if is_purged { Ok(false) } else { sent.map(|()| false) };
+        }
+        for (number, reason) in found {
+            match suspects.contains_key(&number) {
+                true => refused.insert(number, reason),
+                false => suspects.insert(number, reason),
+            };
+        }
+        Ok(false)
+    }
+
     /// Keeps the refused rows, or fails with the first one.
     fn keep(&mut self, messages: &Messages, refused: BTreeMap<usize, String>) -> Result<(), Cause> {
         let letters: Vec<DeadLetter> =
@@ -190,7 +299,7 @@ impl KafkaSink {
             Fault::Operation => cause.map_message(|reason| {
                 format!(
                     "kafka {}, topic '{}': a message was not accepted: {reason}",
-                    self.settings.brokers, self.settings.topic
+                    self.settings.connection.brokers, self.settings.topic
                 )
             }),
             _ => cause,
@@ -204,7 +313,15 @@ impl Sink for KafkaSink {
     }
 
     fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause> {
-        let messages = Messages::new(self.pending.take(*cycles.end()));
+        let cycle = *cycles.end();
+        let messages = Messages::new(self.pending.take(cycle));
+        if self.transactions.is_some() {
+            if messages.is_empty() && self.written_at.elapsed() < WITHOUT_ROWS_INTERVAL {
+                self.without_rows = Some(cycle);
+                return Ok(());
+            }
+            return self.commit_transaction(&messages, cycle).map_err(|cause| self.in_topic(cause));
+        }
         if messages.is_empty() {
             return Ok(());
         }
@@ -212,9 +329,55 @@ impl Sink for KafkaSink {
         self.keep(&messages, refused)
     }
 
+    fn guarantee(&self) -> Guarantee {
+        match self.transactions {
+            Some(_) => Guarantee::ExactlyOnce,
+            None => Guarantee::AtLeastOnce,
+        }
+    }
+
+    fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
+        Ok(self.transactions.as_ref().and_then(Transactions::last_committed))
+    }
+
+    fn unrecorded(&self) -> Option<u64> {
+        self.without_rows?;
+        let last = self.transactions.as_ref().and_then(Transactions::last_committed);
+        Some(last.map_or(0, |cycle| cycle + 1))
+    }
+
+    fn record(&mut self) -> Result<(), Cause> {
+        match self.without_rows {
+            Some(cycle) => self
+                .commit_transaction(&Messages::new(Vec::new()), cycle)
+                .map_err(|cause| self.in_topic(cause)),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), Cause> {
+        self.record()
+    }
+
     fn refused(&self) -> FaultLog {
         self.refused.clone()
     }
+}
+
+fn producer(settings: &KafkaSinkSettings) -> Result<BaseProducer<Deliveries>, Cause> {
+    let mut client = settings.connection.client()?;
+    let wait = settings.delivery_wait.max(Duration::from_millis(1));
+    client
+        .set("enable.idempotence", "true")
+        .set("acks", "all")
+        .set("message.timeout.ms", wait.as_millis().to_string());
+    if let Some(name) = &settings.transactions {
+        let open_max = wait.max(OPEN_TRANSACTION);
+        client.set("transactional.id", name).set("transaction.timeout.ms", open_max.as_millis().to_string());
+    }
+    client
+        .create_with_context(Deliveries::default())
+        .map_err(|error| unusable(&settings.connection.brokers, &error))
 }
 
 fn key_column(name: &str, schema: &SchemaRef) -> Result<usize, Cause> {

@@ -1,19 +1,21 @@
 //! Rows from a topic.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
-use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaErrorCode;
 use tidemill_core::error::Cause;
-use tidemill_core::source::{Faults, Polled, Progress, Source};
+use tidemill_core::source::{Faults, Polled, Progress, Source, SourceOffset, SourceOffsets};
 use tracing::{info, warn};
 
+use super::client_log::ClientLog;
+use super::connection::KafkaConnection;
 use super::message_batches::MessageBatches;
 use super::{ANSWER_WAIT, partitions, unreachable_brokers, unusable};
 use crate::formats::{BATCH_ROWS, DecoderSettings, Format, text_decoder};
@@ -38,8 +40,8 @@ pub enum KafkaStart {
 /// Which topic to read, and how.
 #[derive(Clone, Debug)]
 pub struct KafkaSourceSettings {
-    /// Brokers to ask first, as `host:port,host:port`.
-    pub brokers: String,
+    /// Which brokers, and how they are reached.
+    pub connection: KafkaConnection,
     /// The topic; all of its partitions are read.
     pub topic: String,
     /// Csv or Json. Each message is one record; a CSV has no header.
@@ -55,8 +57,9 @@ pub struct KafkaSourceSettings {
 /// The rows of a topic.
 ///
 /// It reads all partitions that the topic has when the source is opened, from explicit offsets. It uses no consumer
-/// group and commits nothing to the brokers, so a new run begins at [`KafkaSourceSettings::start`] again. Rows of one
-/// partition stay in order; rows of different partitions mix as they come. About 16 MiB are read ahead. A message that
+/// group and commits nothing to the brokers: a durable query keeps the offsets with the rows and continues there, any
+/// other one begins at [`KafkaSourceSettings::start`] again. Messages of transactions that were not committed are left
+/// out. Rows of one partition stay in order; rows of different partitions mix as they come. About 16 MiB are read ahead. A message that
 /// cannot be read, or has no value, is a fault with partition and offset. Unreachable brokers are waited for, for a
 /// minute; messages that were deleted before they were read end the query.
 ///
@@ -70,7 +73,7 @@ pub struct KafkaSourceSettings {
 ///
 /// let schema = Arc::new(Schema::new(vec![Field::new("campaign", DataType::Utf8, true)]));
 /// let mut source = KafkaSource::open(KafkaSourceSettings {
-///     brokers: "127.0.0.1:9092".into(),
+///     connection: "127.0.0.1:9092".into(),
 ///     topic: "clicks".into(),
 ///     format: Format::Json,
 ///     decoder: DecoderSettings { schema, csv: Default::default(), batch_rows: 8192 },
@@ -83,7 +86,7 @@ pub struct KafkaSourceSettings {
 pub struct KafkaSource {
     settings: KafkaSourceSettings,
     schema: SchemaRef,
-    consumer: BaseConsumer,
+    consumer: BaseConsumer<ClientLog>,
     partitions: BTreeMap<i32, Partition>,
     gathered: MessageBatches,
     rows: u64,
@@ -93,8 +96,12 @@ pub struct KafkaSource {
 
 /// How far a partition was read.
 struct Partition {
+    /// The messages that it had when the source was opened.
+    available: Range<i64>,
     first: i64,
     next: i64,
+    /// Where it was when the source was last asked; `None`: it has not been asked.
+    noted: Option<i64>,
     /// Where reading ends; `None`: never.
     end: Option<i64>,
 }
@@ -115,21 +122,35 @@ impl KafkaSource {
         settings.decoder.csv.header = Some(false);
         let gathered = gathered(&settings, None)?;
         let schema = SchemaRef::clone(&settings.decoder.schema);
-        let (brokers, topic) = (settings.brokers.as_str(), settings.topic.as_str());
-        let consumer = consumer(brokers)?;
+        let (brokers, topic) = (settings.connection.brokers.as_str(), settings.topic.as_str());
+        let consumer = consumer(&settings.connection)?;
         let mut found = BTreeMap::new();
-        let mut offsets = TopicPartitionList::new();
-        for number in partitions(consumer.client(), brokers, topic)? {
+        // Nothing is assigned yet, so it only has errors.
+        let serve = || drop(consumer.poll(Duration::ZERO));
+        for number in partitions(consumer.client(), &serve, brokers, topic)? {
             let bounds = consumer.fetch_watermarks(topic, number, ANSWER_WAIT);
-            let (low, high) = bounds.map_err(|error| unreachable_brokers(brokers, &error))?;
+            let (low, high) =
+                bounds.map_err(|error| unreachable_brokers(consumer.client(), brokers, &error))?;
             let first = if settings.start == KafkaStart::Earliest { low } else { high };
-            found.insert(number, Partition { first, next: first, end: settings.end_at_end.then_some(high) });
-            offsets
-                .add_partition_offset(topic, number, Offset::Offset(first))
-                .map_err(|error| Cause::bug(format!("kafka offset {first}: {error}")).with_source(error))?;
+            let end = settings.end_at_end.then_some(high);
+            found.insert(number, Partition { available: low..high, first, next: first, noted: None, end });
         }
-        consumer.assign(&offsets).map_err(|error| unusable(brokers, &error))?;
-        Ok(KafkaSource { schema, consumer, partitions: found, gathered, rows: 0, gone: None, settings })
+        let source =
+            KafkaSource { schema, consumer, partitions: found, gathered, rows: 0, gone: None, settings };
+        source.assign()?;
+        Ok(source)
+    }
+
+    /// Reads on where each partition is.
+    fn assign(&self) -> Result<(), Cause> {
+        let mut offsets = TopicPartitionList::new();
+        for (number, Partition { next, .. }) in &self.partitions {
+            offsets
+                .add_partition_offset(&self.settings.topic, *number, Offset::Offset(*next))
+                .map_err(|error| Cause::bug(format!("kafka offset {next}: {error}")).with_source(error))?;
+        }
+        let brokers = &self.settings.connection.brokers;
+        self.consumer.assign(&offsets).map_err(|error| unusable(brokers, &error))
     }
 
     /// Makes only these of the declared columns, in this order. Call it before the first poll.
@@ -156,7 +177,7 @@ impl KafkaSource {
             match self.consumer.poll(wait) {
                 None => break,
                 Some(Ok(message)) => {
-                    back(&mut self.gone, &self.settings.brokers);
+                    back(&mut self.gone, &self.settings.connection.brokers);
                     let (number, offset) = (message.partition(), message.offset());
                     let Some(partition) = self.partitions.get_mut(&number) else { continue };
                     if !partition.is_done() {
@@ -168,7 +189,7 @@ impl KafkaSource {
                     }
                 }
                 Some(Err(KafkaError::PartitionEOF(number))) => {
-                    back(&mut self.gone, &self.settings.brokers);
+                    back(&mut self.gone, &self.settings.connection.brokers);
                     if let Some(partition) = self.partitions.get_mut(&number) {
                         partition.next = partition.end.unwrap_or(partition.next).max(partition.next);
                     }
@@ -191,13 +212,14 @@ impl KafkaSource {
         let failed = |reason: String| {
             Err(Cause::operation(format!(
                 "kafka {}, topic '{}': {reason}",
-                self.settings.brokers, self.settings.topic
+                self.settings.connection.brokers, self.settings.topic
             )))
         };
         match error {
             KafkaError::MessageConsumption(RDKafkaErrorCode::AllBrokersDown) => {
                 if self.gone.is_none() {
-                    warn!(brokers = self.settings.brokers, %error, "Kafka: no broker can be reached; reading waits");
+                    let brokers = &self.settings.connection.brokers;
+                    warn!(brokers, %error, "Kafka: no broker can be reached; reading waits");
                     self.gone = Some(Instant::now());
                 }
                 Ok(())
@@ -228,7 +250,9 @@ impl KafkaSource {
         let answer =
             self.consumer.fetch_metadata(Some(&self.settings.topic), wait.max(Duration::from_millis(100)));
         self.gone = None;
-        answer.map(|_| ()).map_err(|error| unreachable_brokers(&self.settings.brokers, &error))
+        answer.map(|_| ()).map_err(|error| {
+            unreachable_brokers(self.consumer.client(), &self.settings.connection.brokers, &error)
+        })
     }
 }
 
@@ -247,7 +271,7 @@ impl Source for KafkaSource {
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
         let until = Instant::now() + wait;
         loop {
-            if let Some(batch) = self.gathered.take() {
+            if let Some(batch) = self.gathered.take()? {
                 self.rows += batch.num_rows() as u64;
                 return Ok(Polled::Rows(batch));
             }
@@ -256,7 +280,7 @@ impl Source for KafkaSource {
             }
             self.check_brokers(until.saturating_duration_since(Instant::now()))?;
             self.gather(until)?;
-            if let Some(batch) = self.gathered.take() {
+            if let Some(batch) = self.gathered.take()? {
                 self.rows += batch.num_rows() as u64;
                 return Ok(Polled::Rows(batch));
             }
@@ -264,6 +288,47 @@ impl Source for KafkaSource {
                 return Ok(Polled::Nothing);
             }
         }
+    }
+
+    /// The next message of each partition that was read since; the first time, of all of them, so that one without
+    /// messages is not skipped to its new end later.
+    fn offsets(&mut self) -> Vec<SourceOffset> {
+        let changed =
+            self.partitions.iter_mut().filter(|(_, partition)| partition.noted != Some(partition.next));
+        let noted = changed.map(|(number, partition)| {
+            partition.noted = Some(partition.next);
+            SourceOffset { part: u64::from(number.unsigned_abs()), at: Some(offset_record(partition.next)) }
+        });
+        noted.collect()
+    }
+
+    fn resume(&mut self, offsets: &SourceOffsets) -> Result<(), Cause> {
+        let (brokers, topic) = (&self.settings.connection.brokers, &self.settings.topic);
+        for (part, at) in offsets {
+            let next = recorded_offset(at)?;
+            let number = i32::try_from(*part).ok();
+            let Some(partition) = number.and_then(|number| self.partitions.get_mut(&number)) else {
+                return Err(Cause::user(format!(
+                    "kafka {brokers}, topic '{topic}': it no longer has partition {part}, of which earlier runs have \
+                     read {next} messages; check that it is the same topic"
+                )));
+            };
+            let available = &partition.available;
+            if next < available.start || next > available.end {
+                return Err(Cause::user(format!(
+                    "kafka {brokers}, topic '{topic}': partition {part} has messages from offset {} up to {}, and \
+                     offset {next} follows in this query; messages were deleted before they were read, or it is not \
+                     the same topic any more. To begin again with what is there, start with a new journal",
+                    available.start, available.end
+                )));
+            }
+            (partition.first, partition.next, partition.noted) = (next, next, Some(next));
+        }
+        // A partition that was added since has nothing that should be left out.
+        for partition in self.partitions.values_mut().filter(|partition| partition.noted.is_none()) {
+            (partition.first, partition.next) = (partition.available.start, partition.available.start);
+        }
+        self.assign()
     }
 
     fn faults(&mut self) -> Faults {
@@ -293,6 +358,28 @@ impl std::fmt::Debug for KafkaSource {
     }
 }
 
+/// The version of an offset's record.
+const OFFSET_VERSION: u8 = 1;
+
+/// An offset as a durable query keeps it: a version, and eight bytes.
+fn offset_record(next: i64) -> Vec<u8> {
+    [&[OFFSET_VERSION][..], &next.to_le_bytes()].concat()
+}
+
+fn recorded_offset(record: &[u8]) -> Result<i64, Cause> {
+    match record.split_first() {
+        Some((&OFFSET_VERSION, rest)) if rest.len() == 8 => {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(rest);
+            Ok(i64::from_le_bytes(bytes))
+        }
+        _ => Err(Cause::user(
+            "kafka: the journal holds offsets of another version of Tidemill; continue with the version that wrote \
+             them, or start with a new journal",
+        )),
+    }
+}
+
 fn gathered(settings: &KafkaSourceSettings, columns: Option<&[usize]>) -> Result<MessageBatches, Cause> {
     let mut decoder = text_decoder(settings.format.clone(), settings.decoder.clone())?;
     if let Some(columns) = columns {
@@ -301,9 +388,9 @@ fn gathered(settings: &KafkaSourceSettings, columns: Option<&[usize]>) -> Result
     Ok(MessageBatches::new(&settings.topic, settings.format.clone(), settings.decoder.csv.quote, decoder))
 }
 
-fn consumer(brokers: &str) -> Result<BaseConsumer, Cause> {
-    ClientConfig::new()
-        .set("bootstrap.servers", brokers)
+fn consumer(connection: &KafkaConnection) -> Result<BaseConsumer<ClientLog>, Cause> {
+    connection
+        .client()?
         // The library wants a name even if no group is joined.
         .set("group.id", "tidemill")
         .set("enable.auto.commit", "false")
@@ -311,7 +398,9 @@ fn consumer(brokers: &str) -> Result<BaseConsumer, Cause> {
         .set("enable.partition.eof", "true")
         // Messages that are gone are never skipped silently.
         .set("auto.offset.reset", "error")
+        // Messages of transactions that were not committed do not count.
+        .set("isolation.level", "read_committed")
         .set("queued.max.messages.kbytes", AHEAD_KIB_MAX)
-        .create()
-        .map_err(|error| unusable(brokers, &error))
+        .create_with_context(ClientLog::default())
+        .map_err(|error| unusable(&connection.brokers, &error))
 }

@@ -4,13 +4,37 @@ use std::sync::Arc;
 
 use super::dead_letters::DEAD_LETTERS;
 use super::socket_sinks::MESSAGES;
+use super::tls::{TLS, TLS_CA, TLS_CERT, TLS_KEY};
 use crate::connectors::formats::Formats;
 use crate::connectors::sink_connector::{OpenSink, SinkConnector, SinkRequest};
 use crate::connectors::source_connector::{DefinedSource, SourceConnector, SourceRequest};
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionError, OptionKind};
+#[cfg(feature = "kafka")]
+use {
+    super::tls::tls_client,
+    crate::statement::declared::OptionValues,
+    tidemill_connect::kafka::{KafkaConnection, KafkaLogin, KafkaMechanism},
+};
 
 const BROKERS: OptionDefinition =
     OptionDefinition::new("brokers", OptionKind::Text, OptionDefault::Required, "`'host:port,host:port'`");
+
+const SASL: OptionDefinition = OptionDefinition::new(
+    "sasl",
+    OptionKind::Choice(&["plain", "scram-sha-256", "scram-sha-512"]),
+    OptionDefault::Nothing("no login"),
+    "how `user` and `password` are shown to the brokers; `plain` sends the password itself, so use it with `tls`",
+);
+const USER: OptionDefinition =
+    OptionDefinition::new("user", OptionKind::Text, OptionDefault::Nothing("none"), "the user's name")
+        .only_with("sasl");
+const PASSWORD: OptionDefinition = OptionDefinition::new(
+    "password",
+    OptionKind::Text,
+    OptionDefault::Nothing("none"),
+    "the user's password, as `'${NAME}'`",
+)
+.only_with("sasl");
 
 const SOURCE: &[OptionDefinition] = &[
     BROKERS,
@@ -32,6 +56,13 @@ const SOURCE: &[OptionDefinition] = &[
         OptionDefault::Value("false"),
         "ends where the partitions ended when the query started",
     ),
+    TLS,
+    TLS_CA,
+    TLS_CERT,
+    TLS_KEY,
+    SASL,
+    USER,
+    PASSWORD,
 ];
 
 const SINK: &[OptionDefinition] = &[
@@ -49,7 +80,20 @@ const SINK: &[OptionDefinition] = &[
         OptionDefault::Value("30 s"),
         "how long the brokers may take to accept a message; after that, the query fails",
     ),
+    OptionDefinition::new(
+        "transactions",
+        OptionKind::Boolean,
+        OptionDefault::Value("false"),
+        "sends each commit in a transaction that names its cycle: exactly once",
+    ),
     DEAD_LETTERS,
+    TLS,
+    TLS_CA,
+    TLS_CERT,
+    TLS_KEY,
+    SASL,
+    USER,
+    PASSWORD,
 ];
 
 pub(super) struct Topic;
@@ -101,7 +145,7 @@ fn source(request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
     let columns = request.declared_columns("a topic")?;
     let options = request.options;
     let settings = KafkaSourceSettings {
-        brokers: options.required_text("brokers").to_owned(),
+        connection: connection(options)?,
         topic: options.required_text("topic").to_owned(),
         format: request.format.text()?,
         decoder: request.format.decoder_settings(&columns),
@@ -128,15 +172,17 @@ fn sink(request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
     use tidemill_connect::kafka::{KafkaSink, KafkaSinkSettings};
 
     let options = request.options;
-    let (brokers, topic) = (options.required_text("brokers"), options.required_text("topic"));
-    let mut settings = KafkaSinkSettings::new(brokers, topic, request.format.text());
+    let topic = options.required_text("topic");
+    let mut settings = KafkaSinkSettings::new(connection(options)?, topic, request.format.text());
     settings.key = options.text("key").map(str::to_owned);
     if let Some(wait) = options.duration("delivery_wait") {
         settings.delivery_wait = wait.max(std::time::Duration::from_nanos(1));
     }
+    let has_transactions = options.boolean("transactions");
     let letters = super::dead_letters::path(options)?;
     Ok(Arc::new(move |of| {
         let mut settings = settings.clone();
+        settings.transactions = has_transactions.then(|| transactions_of(of.name, of.identity));
         settings.key = settings.key.map(|name| super::key::key_column(&name, of.schema));
         let sink = KafkaSink::connect(of.schema, settings)?;
         Ok(match &letters {
@@ -144,6 +190,38 @@ fn sink(request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
             None => Box::new(sink),
         })
     }))
+}
+
+/// The name of a sink's transactions. No other sink has it, and a durable query has it again when it resumes.
+#[cfg(feature = "kafka")]
+fn transactions_of(sink: &str, identity: Option<u64>) -> String {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+
+    let identity = identity.unwrap_or_else(|| RandomState::new().build_hasher().finish());
+    format!("tidemill-{identity:016x}-{sink}")
+}
+
+/// Which brokers, and how they are reached.
+#[cfg(feature = "kafka")]
+fn connection(options: &OptionValues<'_>) -> Result<KafkaConnection, OptionError> {
+    let brokers = options.required_text("brokers").to_owned();
+    Ok(KafkaConnection { brokers, tls: tls_client(options)?, login: login(options)? })
+}
+
+/// Who the client is; `None`: the brokers ask nobody.
+#[cfg(feature = "kafka")]
+fn login(options: &OptionValues<'_>) -> Result<Option<KafkaLogin>, OptionError> {
+    let mechanism = match options.text("sasl") {
+        None => return Ok(None),
+        Some("plain") => KafkaMechanism::Plain,
+        Some("scram-sha-256") => KafkaMechanism::ScramSha256,
+        Some(_) => KafkaMechanism::ScramSha512,
+    };
+    let given = |name| {
+        let missing = || OptionError::new("sasl", format!("a login needs the {name}; add {name} = '...'"));
+        options.text(name).map(str::to_owned).ok_or_else(missing)
+    };
+    Ok(Some(KafkaLogin { mechanism, user: given("user")?, password: given("password")? }))
 }
 
 #[cfg(not(feature = "kafka"))]

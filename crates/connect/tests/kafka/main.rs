@@ -1,6 +1,9 @@
 //! Topics of a real broker. `tests/kafka/run.sh` starts one and runs these; without `TIDEMILL_KAFKA_BROKERS` they say
 //! that they are skipped.
 
+mod exactly_once;
+mod secured;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -58,7 +61,7 @@ fn prepare(sink: &mut KafkaSink, cycle: u64, rows: RecordBatch) {
 
 fn source(brokers: &str, topic: &str, format: Format, start: KafkaStart, end_at_end: bool) -> KafkaSource {
     KafkaSource::open(KafkaSourceSettings {
-        brokers: brokers.to_owned(),
+        connection: brokers.into(),
         topic: topic.to_owned(),
         format,
         decoder: DecoderSettings { schema: schema(), csv: Default::default(), batch_rows: 8192 },
