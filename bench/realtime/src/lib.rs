@@ -16,6 +16,7 @@ use tidemill_engine::Cause;
 use tidemill_realtime::{Policy, Pool, PoolSettings};
 
 use experiment::Runs;
+use paper::Section;
 use stream::Scale;
 use trial::Machine;
 
@@ -32,6 +33,9 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', default_value = "10,20,40,60",
         value_parser = value_parser!(u64).range(1..=1000))]
     intervals: Vec<u64>,
+    /// The experiments to run; without it, all.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Section>,
     /// The core of the stream and the periodic threads.
     #[arg(long, default_value_t = 1)]
     core: usize,
@@ -73,7 +77,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let machine = Machine { sending: arguments.sending_core, working: arguments.core, scale: Scale(scale) };
     describe(&machine);
     let runs = Runs { machine, runs, elements: elements as usize, pictures: arguments.pictures.as_deref() };
-    paper::run(&runs, &arguments.intervals)
+    paper::run(&runs, &arguments.only, &arguments.intervals)
 }
 
 /// What the numbers were measured on.

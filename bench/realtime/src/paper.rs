@@ -34,16 +34,47 @@ fn setup(stream: Stream, side: Side, interval_ms: u64) -> Setup {
     }
 }
 
-/// The sections to run, in their order.
+/// An experiment, by its section in the paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Section {
+    /// A low rate, by interval.
+    #[value(name = "6.1")]
+    LowRate,
+    /// Medium and high rate, overload, bursts.
+    #[value(name = "6.2")]
+    Rates,
+    /// Bursts, and a buffer of their size.
+    #[value(name = "6.3")]
+    Bursts,
+    /// The overload on two processors.
+    #[value(name = "6.4")]
+    SecondProcessor,
+    /// Periodic threads below the pool, with and without a budget.
+    #[value(name = "budget")]
+    Budget,
+}
+
+/// Runs these sections, or all, in the order of the paper.
 ///
 /// # Errors
 /// If one cannot run, or gives wrong answers.
-pub fn run(runs: &Runs<'_>, intervals_ms: &[u64]) -> anyhow::Result<()> {
-    low_rate(runs, intervals_ms)?;
-    let rates = rates(runs)?;
-    bursts(runs, &rates)?;
-    second_processor(runs, &rates)?;
-    periodic_threads(runs)
+pub fn run(runs: &Runs<'_>, only: &[Section], intervals_ms: &[u64]) -> anyhow::Result<()> {
+    let is_wanted = |section| only.is_empty() || only.contains(&section);
+    if is_wanted(Section::LowRate) {
+        low_rate(runs, intervals_ms)?;
+    }
+    // Those of later sections are drawn beside these.
+    let rates = if is_wanted(Section::Rates) { rates(runs)? } else { Vec::new() };
+    if is_wanted(Section::Bursts) {
+        bursts(runs, &rates)?;
+    }
+    if is_wanted(Section::SecondProcessor) {
+        second_processor(runs, &rates)?;
+    }
+    if is_wanted(Section::Budget) {
+        periodic_threads(runs)?;
+    }
+    Ok(())
 }
 
 /// 6.1: a low rate, and several intervals.

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use clap::Parser;
+use tidemill_engine::analysis::DeferrableServer;
 use tidemill_engine::{
     Clock, Counter, CyclePolicy, Engine, Policy, Pool, PoolError, PoolSettings, Role, SystemClock,
 };
@@ -66,10 +67,17 @@ struct Arguments {
     /// Runs the engine in a pool of this real-time priority, and the sender one above it. Needs the privilege for it.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=98))]
     priority: Option<u32>,
+    /// Runs each worker and the sender under the kernel's policy of deadlines instead, with this share of each 10 ms.
+    /// Needs the same privilege.
+    #[arg(long, conflicts_with = "priority", value_parser = clap::value_parser!(u64).range(1..=90))]
+    percent: Option<u64>,
     /// Milliseconds after which an answer counts as late.
     #[arg(long, default_value_t = 20)]
     deadline_ms: u64,
 }
+
+/// The period of the budgets under the policy of deadlines.
+const SHARED_PERIOD_NS: u64 = 10_000_000;
 
 /// Threads of real-time priority.
 struct Pools {
@@ -79,12 +87,27 @@ struct Pools {
 
 impl Arguments {
     fn pools(&self, workers: usize) -> Result<Option<Pools>, PoolError> {
-        let Some(priority) = self.priority else { return Ok(None) };
-        let start = |name, workers, priority| {
-            let policy = Policy::Fifo { priority };
-            Pool::start(PoolSettings { workers, policy, ..PoolSettings::new(name) })
+        let start = |name, workers, policy, budget| {
+            Pool::start(PoolSettings { workers, policy, budget, ..PoolSettings::new(name) })
         };
-        let (engine, sender) = (start("answers", workers, priority)?, start("sender", 1, priority + 1)?);
+        let (engine, sender) = match (self.priority, self.percent) {
+            (Some(priority), _) => {
+                let fifo = |priority| Policy::Fifo { priority };
+                (
+                    start("answers", workers, fifo(priority), None)?,
+                    start("sender", 1, fifo(priority + 1), None)?,
+                )
+            }
+            (None, Some(percent)) => {
+                let capacity_ns = |threads: usize| threads as u64 * percent * SHARED_PERIOD_NS / 100;
+                let budget = |threads| {
+                    Some(DeferrableServer { capacity_ns: capacity_ns(threads), period_ns: SHARED_PERIOD_NS })
+                };
+                let policy = Policy::Deadline;
+                (start("answers", workers, policy, budget(workers))?, start("sender", 1, policy, budget(1))?)
+            }
+            (None, None) => return Ok(None),
+        };
         Ok(Some(Pools { engine, sender }))
     }
 }
@@ -142,7 +165,7 @@ fn measure(arguments: &Arguments, rate: u64, workers: usize, spin_us: u64) -> an
     if let Err(error) = processor::sleep_precisely() {
         eprintln!("the sender's sleeps may each be 50 us too long: /proc/self/timerslack_ns: {error}");
     }
-    let member = pools.as_ref().map(|pools| pools.sender.join(Role::Receiver)).transpose()?;
+    let member = pools.as_ref().map(|pools| pools.sender.join(Role::Worker(0))).transpose()?;
     pace.wait_for_start(&clock);
     let (began, used) = (Instant::now(), ProcessorTime::now());
     let late_max_ns = pace.feed(&gateway, &clock);
