@@ -131,7 +131,7 @@ pub use tidemill_flow::{
     WorkerProcess, WorkerProcesses,
 };
 pub use tidemill_journal::{
-    CatalogJournal, Disk, Epoch, Journal, LostRows, Positions, Skips, StoredRowsFile, StreamSettings,
+    CatalogJournal, Disk, Epoch, Journal, LostRows, Positions, Record, Skips, StoredRowsFile, StreamSettings,
     database, inspect, set_aside,
 };
 pub use tidemill_plan::{

@@ -173,6 +173,11 @@ impl FrameHead {
         self.start + u64::from(self.count)
     }
 
+    /// The checksum of the whole record.
+    pub(crate) fn checksum(&self) -> u32 {
+        self.checksum
+    }
+
     /// Whether these bytes, the whole record, match their checksum.
     pub(crate) fn matches(&self, record: &[u8]) -> bool {
         record.len() == self.length && checksum(self.length as u32, &[&record[8..]]) == self.checksum

@@ -3,6 +3,7 @@
 
 mod definitions;
 mod later_cuts;
+mod records;
 mod segment_walk;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ use crate::snapshots::{SnapshotFolder, StoredSnapshot};
 use crate::stream::Record;
 pub use definitions::definitions;
 pub use later_cuts::{LaterCuts, cuts_from};
+pub use records::Records;
 use segment_walk::SegmentWalk;
 
 /// What is in a folder.
@@ -363,8 +365,7 @@ pub fn records_on(medium: Box<dyn Medium>, folder: &Path, stream: &str, from: u6
         return Err(Cause::user(text));
     };
     let schema = schema_of(&head).map_err(|reason| damaged(walk.path(), 0, reason))?;
-    let decoder = RowDecoder::new(schema.clone(), schema.clone());
-    Ok(Records { walk, schema, decoder, from, failed: false })
+    Ok(Records::new(walk, schema, from))
 }
 
 /// The logged cuts in order, up to one that is torn or being written.
@@ -419,46 +420,6 @@ fn missing(scan: &Scan, end: &Next, next: u64) -> Cause {
         Next::Record(_) | Next::End => format!("positions {} to {next} are missing", scan.position),
     };
     damaged(&scan.path, scan.offset, reason)
-}
-
-/// The records of a stream; see [`records`].
-pub struct Records {
-    walk: SegmentWalk,
-    schema: SchemaRef,
-    decoder: RowDecoder,
-    from: u64,
-    failed: bool,
-}
-
-impl Records {
-    /// The columns of the stream, as they were journaled.
-    pub fn schema(&self) -> SchemaRef {
-        self.schema.clone()
-    }
-
-    fn record(&mut self) -> Result<Option<Record>, Cause> {
-        while let Some(found) = self.walk.next()? {
-            if found.head.end() <= self.from {
-                continue;
-            }
-            let record = Record::of(&found.head, &found.bytes, &self.decoder);
-            return record.map(Some).map_err(|reason| damaged(self.walk.path(), found.offset, reason));
-        }
-        Ok(None)
-    }
-}
-
-impl Iterator for Records {
-    type Item = Result<Record, Cause>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
-            return None;
-        }
-        let record = self.record();
-        self.failed = record.is_err();
-        record.transpose()
-    }
 }
 
 fn schema_of(head: &SegmentHead) -> Result<SchemaRef, String> {

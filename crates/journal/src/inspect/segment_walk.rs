@@ -15,6 +15,8 @@ pub(super) struct SegmentWalk {
     medium: Box<dyn Medium>,
     folder: PathBuf,
     scan: Scan,
+    /// Whether what is written to the newest segment meanwhile is read, too.
+    follows: bool,
 }
 
 impl SegmentWalk {
@@ -27,12 +29,17 @@ impl SegmentWalk {
         let first = segments(&*medium, &folder)?.into_iter().rev().find(|first| *first <= from);
         let Some(first) = first else { return Ok(None) };
         let (head, scan) = open_segment(&*medium, &folder, first)?;
-        Ok(Some((head, SegmentWalk { medium, folder, scan })))
+        Ok(Some((head, SegmentWalk { medium, folder, scan, follows: false })))
     }
 
     /// The file that is being read.
     pub fn path(&self) -> &Path {
         &self.scan.path
+    }
+
+    /// Reads what is written from now on, too.
+    pub fn follow(&mut self) {
+        self.follows = true;
     }
 
     /// The next record; `None`: there is none yet.
@@ -52,7 +59,9 @@ impl SegmentWalk {
         let name = name_of(&self.scan.path);
         let is_this = |first: &u64| segment_name(*first) == name;
         let next = there.iter().copied().find(|first| *first >= self.scan.position);
-        let Some(next) = next.filter(|first| !is_this(first)) else { return Ok(false) };
+        let Some(next) = next.filter(|first| !is_this(first)) else {
+            return Ok(self.follows && matches!(self.scan.peek()?, Next::Record(_)));
+        };
         if next > self.scan.position {
             // The segment may have been written on and closed since its last record was read.
             let again = self.scan.peek()?;

@@ -1,0 +1,80 @@
+//! How far the journal of another pipeline was read.
+
+use tidemill_engine::Cause;
+use tidemill_engine::inspect::Records;
+
+use super::journal_part::JournalPart;
+
+/// The version of an offset's record.
+const VERSION: u8 = 1;
+
+/// The end of the last record that was read, and its checksum: after a power failure, a journal may have lost its last
+/// records and have others at their positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reached {
+    pub end: u64,
+    pub checksum: u32,
+}
+
+impl Reached {
+    /// As a durable query keeps it: a version, a position and a checksum.
+    pub fn encode(self) -> Vec<u8> {
+        [&[VERSION][..], &self.end.to_le_bytes(), &self.checksum.to_le_bytes()].concat()
+    }
+
+    /// What [`encode`](Reached::encode) has written.
+    ///
+    /// # Errors
+    /// If it is of another version.
+    pub fn decode(bytes: &[u8]) -> Result<Reached, Cause> {
+        let fields = bytes.strip_prefix(&[VERSION]).and_then(|rest| rest.split_first_chunk::<8>());
+        let fields = fields.and_then(|(end, rest)| Some((*end, <[u8; 4]>::try_from(rest).ok()?)));
+        let Some((end, checksum)) = fields else {
+            return Err(Cause::user(
+                "the journal holds offsets of another version of Tidemill; continue with the version that wrote \
+                 them, or start with a new journal",
+            ));
+        };
+        Ok(Reached { end: u64::from_le_bytes(end), checksum: u32::from_le_bytes(checksum) })
+    }
+
+    /// The records that follow.
+    ///
+    /// # Errors
+    /// If they were removed, or if the journal is not the one that was read.
+    pub fn continued(self, part: &JournalPart) -> Result<Records, Cause> {
+        let Some(last) = self.end.checked_sub(1) else { return part.records(0) };
+        let mut records = match part.records(last) {
+            Ok(records) => records,
+            // The last record may be the newest that was removed.
+            Err(cause) => return part.records(self.end).map_err(|_| part.explained(cause)),
+        };
+        let found = records.next().transpose().map_err(|cause| part.explained(cause))?;
+        let end = found.map(|record| record.start + record.rows.num_rows() as u64);
+        match (end, records.checksum()) == (Some(self.end), Some(self.checksum)) {
+            true => Ok(records),
+            false => Err(Cause::user(format!(
+                "{}: it does not have the rows that this query has read up to position {}: it is another journal, \
+                 or has lost its last rows in a power failure. To begin again, start with a new journal",
+                part.place(),
+                self.end
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_encoded_is_decoded_and_nothing_else() {
+        let reached = Reached { end: 1 << 40, checksum: 77 };
+        let bytes = reached.encode();
+        assert_eq!(Reached::decode(&bytes).unwrap(), reached);
+        let other_version = [&[2][..], &bytes[1..]].concat();
+        for broken in [&bytes[..12], &[], &other_version, &[&bytes[..], &[0]].concat()] {
+            assert!(Reached::decode(broken).unwrap_err().to_string().contains("another version"));
+        }
+    }
+}
