@@ -87,26 +87,26 @@ struct Pools {
 
 impl Arguments {
     fn pools(&self, workers: usize) -> Result<Option<Pools>, PoolError> {
-        let start = |name, workers, policy, budget| {
-            Pool::start(PoolSettings { workers, policy, budget, ..PoolSettings::new(name) })
-        };
-        let (engine, sender) = match (self.priority, self.percent) {
-            (Some(priority), _) => {
-                let fifo = |priority| Policy::Fifo { priority };
-                (
-                    start("answers", workers, fifo(priority), None)?,
-                    start("sender", 1, fifo(priority + 1), None)?,
-                )
-            }
+        let scheduling = |threads: usize, above: u32| match (self.priority, self.percent) {
+            (Some(priority), _) => Some((Policy::Fifo { priority: priority + above }, None)),
             (None, Some(percent)) => {
-                let capacity_ns = |threads: usize| threads as u64 * percent * SHARED_PERIOD_NS / 100;
-                let budget = |threads| {
-                    Some(DeferrableServer { capacity_ns: capacity_ns(threads), period_ns: SHARED_PERIOD_NS })
-                };
-                let policy = Policy::Deadline;
-                (start("answers", workers, policy, budget(workers))?, start("sender", 1, policy, budget(1))?)
+                let capacity_ns = threads as u64 * percent * SHARED_PERIOD_NS / 100;
+                let budget = DeferrableServer { capacity_ns, period_ns: SHARED_PERIOD_NS };
+                Some((Policy::Deadline, Some(budget)))
             }
-            (None, None) => return Ok(None),
+            (None, None) => None,
+        };
+        let start = |name, workers, above| {
+            let settings = scheduling(workers, above).map(|(policy, budget)| PoolSettings {
+                workers,
+                policy,
+                budget,
+                ..PoolSettings::new(name)
+            });
+            settings.map(Pool::start).transpose()
+        };
+        let (Some(engine), Some(sender)) = (start("answers", workers, 0)?, start("sender", 1, 1)?) else {
+            return Ok(None);
         };
         Ok(Some(Pools { engine, sender }))
     }
