@@ -14,8 +14,7 @@ impl RequestKeys {
     pub fn new(sink: &str, identity: Option<u64>) -> RequestKeys {
         let name: String =
             sink.chars().map(|part| if part.is_ascii_graphic() { part } else { '_' }).collect();
-        let identity = identity.unwrap_or_else(|| RandomState::new().build_hasher().finish());
-        RequestKeys { prefix: format!("{name}-{identity:016x}") }
+        RequestKeys { prefix: format!("{name}-{:016x}", identity_of_run(identity)) }
     }
 
     /// The key of a part of a cycle. Its content counts too: after a journal was removed, the same number may stand for
@@ -23,6 +22,11 @@ impl RequestKeys {
     pub fn key(&self, cycle: u64, part: usize, content: &[u8]) -> String {
         format!("{}-{cycle}-{part}-{:08x}", self.prefix, crc32fast::hash(content))
     }
+}
+
+/// The identity of a durable query, or a number that no other run has.
+pub(crate) fn identity_of_run(identity: Option<u64>) -> u64 {
+    identity.unwrap_or_else(|| RandomState::new().build_hasher().finish())
 }
 
 #[cfg(test)]

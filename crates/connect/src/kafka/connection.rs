@@ -115,7 +115,7 @@ impl KafkaConnection {
 }
 
 fn encrypt(client: &mut ClientConfig, tls: &TlsClientSettings) -> Result<(), Cause> {
-    // The client would name neither file nor remedy.
+    // Checks the files: the errors of librdkafka name neither the file nor the remedy.
     tls.load()?;
     let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
     match &tls.authorities {

@@ -31,9 +31,7 @@ struct Failures {
     /// Messages whose batch was refused because of what is in it, and why.
     refused: BTreeMap<usize, String>,
     /// Why another message was not accepted.
-    failed: Option<String>,
-    /// Whether a message was not sent because its transaction was undone.
-    is_purged: bool,
+    failed: Option<KafkaError>,
 }
 
 impl Deliveries {
@@ -46,14 +44,9 @@ impl Deliveries {
         *self.lock() = Failures::default();
     }
 
-    /// Whether a message was not sent because its transaction was undone.
+    /// Whether the first failure is that a message was not sent because its transaction was undone.
     pub fn is_purged(&self) -> bool {
-        self.lock().is_purged
-    }
-
-    /// Why a connection failed last.
-    pub fn reason(&self) -> Option<String> {
-        self.log.reason()
+        self.lock().failed.as_ref().is_some_and(is_purge)
     }
 }
 
@@ -80,10 +73,9 @@ impl ProducerContext for Deliveries {
     fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
         let Err((error, message)) = result else { return };
         let mut failures = self.lock();
-        failures.is_purged |= is_purge(error);
         match refusal(error, message.payload_len()) {
             Some(reason) => drop(failures.refused.insert(number, reason)),
-            None => drop(failures.failed.get_or_insert_with(|| error.to_string())),
+            None => drop(failures.failed.get_or_insert_with(|| error.clone())),
         }
     }
 }
@@ -171,7 +163,7 @@ impl MessageProducer {
     fn check(&self) -> Result<(), Cause> {
         match &self.producer.context().lock().failed {
             None => Ok(()),
-            Some(reason) => Err(Cause::operation(reason.clone())),
+            Some(error) => Err(Cause::operation(error.to_string())),
         }
     }
 }

@@ -17,6 +17,7 @@ use super::{partitions, unusable};
 use crate::dead_letter::{DeadLetter, DeadLetterFile};
 use crate::formats::encode::{NdjsonEncoder, TextEncoder, TextFormat};
 use crate::pending::PendingBatches;
+use crate::request_keys::identity_of_run;
 use crate::suggest::closest;
 
 /// The shortest interval at which cycles without rows are recorded in a transaction: receiving them again costs little.
@@ -58,6 +59,14 @@ impl KafkaSinkSettings {
             delivery_wait: Duration::from_secs(30),
             transactions: None,
         }
+    }
+
+    /// Sends commits in transactions that no other sink has. A durable query, which has an identity, has the same again
+    /// when it resumes.
+    #[must_use]
+    pub fn with_transactions(self, sink: &str, identity: Option<u64>) -> KafkaSinkSettings {
+        let name = format!("tidemill-{:016x}-{sink}", identity_of_run(identity));
+        KafkaSinkSettings { transactions: Some(name), ..self }
     }
 }
 
@@ -271,7 +280,7 @@ impl KafkaSink {
         producer.producer.context().clear();
         aborted?;
         if found.is_empty() {
-            // A message may be lost to the end of the transaction before.
+            // After a transaction was undone, the client may drop the first messages of the next one.
             return if is_purged { Ok(false) } else { sent.map(|()| false) };
         }
         for (number, reason) in found {

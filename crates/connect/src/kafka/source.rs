@@ -11,6 +11,7 @@ use rdkafka::message::Message;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaErrorCode;
 use tidemill_core::error::Cause;
+use tidemill_core::fields::{Fields, PutFields, TakeFields};
 use tidemill_core::source::{Faults, Polled, Progress, Source, SourceOffset, SourceOffsets};
 use tracing::{info, warn};
 
@@ -361,18 +362,17 @@ impl std::fmt::Debug for KafkaSource {
 /// The version of an offset's record.
 const OFFSET_VERSION: u8 = 1;
 
-/// An offset as a durable query keeps it: a version, and eight bytes.
+/// An offset as a durable query keeps it: a version, and the number.
 fn offset_record(next: i64) -> Vec<u8> {
-    [&[OFFSET_VERSION][..], &next.to_le_bytes()].concat()
+    let mut record = vec![OFFSET_VERSION];
+    record.put_i64(next);
+    record
 }
 
 fn recorded_offset(record: &[u8]) -> Result<i64, Cause> {
-    match record.split_first() {
-        Some((&OFFSET_VERSION, rest)) if rest.len() == 8 => {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(rest);
-            Ok(i64::from_le_bytes(bytes))
-        }
+    let mut fields = Fields(record);
+    match (fields.u8(), fields.i64()) {
+        (Ok(OFFSET_VERSION), Ok(next)) if fields.0.is_empty() => Ok(next),
         _ => Err(Cause::user(
             "kafka: the journal holds offsets of another version of Tidemill; continue with the version that wrote \
              them, or start with a new journal",

@@ -13,7 +13,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use tidemill_core::Cause;
 
 use super::ANSWER_WAIT;
-use super::client_log::ClientLog;
+use super::client_log::{ClientLog, Logged};
 use super::connection::KafkaConnection;
 use super::producer::Deliveries;
 
@@ -44,7 +44,11 @@ impl Transactions {
         wait: Duration,
     ) -> Result<Transactions, Cause> {
         let failed = |doing: &str, error: &KafkaError| {
-            let reason = producer.context().reason().map_or(String::new(), |reason| format!(" ({reason})"));
+            let reason = producer
+                .context()
+                .client_log()
+                .reason()
+                .map_or(String::new(), |reason| format!(" ({reason})"));
             Cause::operation(format!(
                 "kafka {}: transactions '{name}': {doing}: {error}{reason}; check that this user may use transactional \
                  identifiers and groups of this name, and that the topics __transaction_state and __consumer_offsets \

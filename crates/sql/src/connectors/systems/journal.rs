@@ -158,15 +158,12 @@ impl JournalReader {
 
     /// Opens it. The pipeline that writes it may have begun just now, and some files may not be there yet.
     fn begin(&mut self) -> Result<(), Cause> {
-        match self.open() {
-            Err(_)
-                if self.part.follows
-                    && self.unreadable.get_or_insert_with(Instant::now).elapsed() < PATIENCE =>
-            {
-                Ok(())
-            }
-            outcome => outcome,
+        let opened = self.open();
+        if opened.is_err() && self.part.follows {
+            let since = self.unreadable.get_or_insert_with(Instant::now);
+            return if since.elapsed() < PATIENCE { Ok(()) } else { opened };
         }
+        opened
     }
 
     fn read_from(&mut self, records: Records) -> Result<(), Cause> {

@@ -1,6 +1,7 @@
 //! How far the journal of another pipeline was read.
 
 use tidemill_engine::Cause;
+use tidemill_engine::fields::{Fields, PutFields, TakeFields};
 use tidemill_engine::inspect::Records;
 
 use super::journal_part::JournalPart;
@@ -19,7 +20,10 @@ pub(super) struct Reached {
 impl Reached {
     /// As a durable query keeps it: a version, a position and a checksum.
     pub fn encode(self) -> Vec<u8> {
-        [&[VERSION][..], &self.end.to_le_bytes(), &self.checksum.to_le_bytes()].concat()
+        let mut bytes = vec![VERSION];
+        bytes.put_u64(self.end);
+        bytes.put_u32(self.checksum);
+        bytes
     }
 
     /// What [`encode`](Reached::encode) has written.
@@ -27,15 +31,14 @@ impl Reached {
     /// # Errors
     /// If it is of another version.
     pub fn decode(bytes: &[u8]) -> Result<Reached, Cause> {
-        let fields = bytes.strip_prefix(&[VERSION]).and_then(|rest| rest.split_first_chunk::<8>());
-        let fields = fields.and_then(|(end, rest)| Some((*end, <[u8; 4]>::try_from(rest).ok()?)));
-        let Some((end, checksum)) = fields else {
-            return Err(Cause::user(
+        let mut fields = Fields(bytes);
+        match (fields.u8(), fields.u64(), fields.u32()) {
+            (Ok(VERSION), Ok(end), Ok(checksum)) if fields.0.is_empty() => Ok(Reached { end, checksum }),
+            _ => Err(Cause::user(
                 "the journal holds offsets of another version of Tidemill; continue with the version that wrote \
                  them, or start with a new journal",
-            ));
-        };
-        Ok(Reached { end: u64::from_le_bytes(end), checksum: u32::from_le_bytes(checksum) })
+            )),
+        }
     }
 
     /// The records that follow.

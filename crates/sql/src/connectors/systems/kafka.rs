@@ -182,7 +182,9 @@ fn sink(request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
     let letters = super::dead_letters::path(options)?;
     Ok(Arc::new(move |of| {
         let mut settings = settings.clone();
-        settings.transactions = has_transactions.then(|| transactions_of(of.name, of.identity));
+        if has_transactions {
+            settings = settings.with_transactions(of.name, of.identity);
+        }
         settings.key = settings.key.map(|name| super::key::key_column(&name, of.schema));
         let sink = KafkaSink::connect(of.schema, settings)?;
         Ok(match &letters {
@@ -190,15 +192,6 @@ fn sink(request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
             None => Box::new(sink),
         })
     }))
-}
-
-/// The name of a sink's transactions. No other sink has it, and a durable query has it again when it resumes.
-#[cfg(feature = "kafka")]
-fn transactions_of(sink: &str, identity: Option<u64>) -> String {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-
-    let identity = identity.unwrap_or_else(|| RandomState::new().build_hasher().finish());
-    format!("tidemill-{identity:016x}-{sink}")
 }
 
 /// Which brokers, and how they are reached.
