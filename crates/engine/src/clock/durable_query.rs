@@ -34,6 +34,8 @@ pub enum Beginning {
     Current,
     /// With the first cycle of which the journal still has all rows.
     Earliest,
+    /// With the cycle behind this one: it takes the place of a query that has all results up to there.
+    After(u64),
 }
 
 /// What a durable query has of its own: its snapshots, and what its sinks have committed. Its rows and cuts are in the
@@ -160,6 +162,10 @@ fn begin(
                 joined.replays();
                 earliest(log, own)?
             }
+            Beginning::After(cycle) => {
+                joined.replays();
+                Some(logged_cut(cycle, log, own)?)
+            }
         };
         create(folder, after, &names, description.text(), log, own)?;
     }
@@ -247,6 +253,16 @@ fn earliest(log: &ClockJournal, own: &[SourceJournal]) -> Result<Option<Cut>, Ca
             return Ok(cut);
         }
     }
+}
+
+/// The cut of a cycle that was logged. Whether the rows behind it are there is looked at by `check_there`.
+fn logged_cut(cycle: u64, log: &ClockJournal, own: &[SourceJournal]) -> Result<Cut, Cause> {
+    let logged = if cycle < log.cuts().end() { log.cuts().reader().read(cycle)? } else { None };
+    logged.map(|logged| of_sources(&logged, own)).ok_or_else(|| {
+        Cause::operation(format!(
+            "the journal of the database does not have the cut of cycle {cycle} any more"
+        ))
+    })
 }
 
 fn earliest_from(start: u64, log: &ClockJournal, own: &[SourceJournal]) -> Result<Option<Cut>, Cause> {

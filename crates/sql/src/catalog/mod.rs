@@ -283,6 +283,15 @@ impl Catalog {
         is_materialized || self.sinks.get(name).is_some_and(|sink| !sink.inputs.is_empty())
     }
 
+    /// The same rows, for the view that has this name here. It must be defined as the one that they were computed for.
+    #[must_use]
+    pub fn own_view(&self, view: &ViewHandle) -> ViewHandle {
+        match self.relations.get(view.name()) {
+            Some(Relation::View(own)) => view.of_view(Arc::clone(own)),
+            _ => view.clone(),
+        }
+    }
+
     /// Whether this is a view of the catalogue: neither dropped nor replaced since it was started.
     pub fn has_view(&self, view: &ViewHandle) -> bool {
         matches!(self.relations.get(view.name()), Some(Relation::View(known)) if view.is_of(known))

@@ -124,7 +124,7 @@ impl Pipeline {
     }
 
     fn open_from(self, is_cleared: bool) -> Result<Opened, Cause> {
-        let Pipeline { prepared, targets, durable } = self;
+        let Pipeline { prepared, targets, durable, .. } = self;
         let journal = durable.map(OpenJournal::open).transpose()?;
         if let Some(journal) = journal.as_ref().filter(|_| is_cleared) {
             journal.journal.clear()?;

@@ -1,5 +1,6 @@
 //! Queries that run together and write to sinks and views of their own.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use tidemill_engine::{Beginning, Cause, DatabaseClock, Durability};
 
 use crate::connectors::SinkDefinition;
 use crate::query::prepared::{Output, Prepared, QueryContext};
-use crate::relations::named_relations::ViewDefinition;
+use crate::relations::named_relations::{Materialized, Retained, ViewDefinition};
 use crate::settings::Settings;
 use crate::translate::UsedSource;
 
@@ -45,6 +46,10 @@ pub struct Pipeline {
     /// One for each output.
     pub(crate) targets: Vec<OutputTarget>,
     pub(crate) durable: Option<DurableRunPlan>,
+    /// What it computes, see [`Pipeline::computation`].
+    computation: String,
+    /// Whether one of its queries says where to begin.
+    says_where_to_begin: bool,
 }
 
 /// Where a durable pipeline has its journal, and what it depends on there.
@@ -65,12 +70,14 @@ impl Pipeline {
         let prepared = Prepared::together("pipeline", queries, context, false)
             .map_err(|error| Cause::user(crate::expressions::compiled::plain(&error)).with_source(error))?;
         let durable = durable(&prepared, queries)?;
-        Ok(Pipeline { prepared, targets, durable })
+        let computation = computation(&prepared, queries, &targets);
+        Ok(Pipeline { prepared, targets, durable, computation, says_where_to_begin: false })
     }
 
     /// Begins where its queries ask for. One that asks for nothing has the earliest rows if all its sources are files, as it has
     /// without a journal.
     pub(crate) fn begin_at(&mut self, asked: &[Beginning]) -> Result<(), Cause> {
+        self.says_where_to_begin = !asked.is_empty();
         let sources = &self.prepared.dataflow.sources;
         let can_start_over = |source: &UsedSource| {
             let definition = &source.definition;
@@ -122,10 +129,67 @@ impl Pipeline {
         self.durable.is_some() && clock.is_journaled() && !self.prepared.has_own_clock()
     }
 
+    /// What it computes, as text: its queries, what its sources' rows mean, and by what its views find rows. Two pipelines over
+    /// the same catalogue with the same text have the same state and give the same rows. What is not in it may change while
+    /// state is kept: where rows go, and how many of them stay.
+    pub fn computation(&self) -> &str {
+        &self.computation
+    }
+
+    /// Whether one of its queries says where to begin (`start`).
+    pub fn says_where_to_begin(&self) -> bool {
+        self.says_where_to_begin
+    }
+
+    /// Where it begins if it is durable and has not run; `None`: it is not durable.
+    pub fn beginning(&self) -> Option<Beginning> {
+        self.durable.as_ref().map(|durable| durable.beginning)
+    }
+
+    /// If it is durable and has not run, it begins there, whatever its queries say.
+    pub fn set_beginning(&mut self, beginning: Beginning) {
+        if let Some(durable) = &mut self.durable {
+            durable.beginning = beginning;
+        }
+    }
+
+    /// Whether it would have a clock of its own in a database, and sources of its own with it.
+    pub fn has_own_clock(&self) -> bool {
+        self.prepared.has_own_clock()
+    }
+
     /// Its queries without their targets: their rows go to sinks of the caller's, and no journal is kept.
     pub fn into_prepared(self) -> Prepared {
         self.prepared
     }
+}
+
+/// See [`Pipeline::computation`].
+fn computation(prepared: &Prepared, queries: &[(String, LogicalPlan)], targets: &[OutputTarget]) -> String {
+    let mut text = text_of(queries);
+    let _ = writeln!(text, "{} partitions", prepared.settings.partitions);
+    for target in targets {
+        if let OutputTarget::View(view) = target
+            && let Some(Materialized { key, retained, .. }) = &view.materialized
+        {
+            let Retained { time: _, bytes_max: _, versions_max: _, key: found_by, time_column, point } =
+                retained;
+            let _ = writeln!(text, "rows by {key:?}, {found_by:?}, {time_column:?}, {point:?}");
+        }
+    }
+    for source in &prepared.dataflow.sources {
+        let definition = &source.definition;
+        let _ = writeln!(text, "source {} {:?}", definition.name, definition.stream_name());
+        meaning(source).iter().for_each(|line| {
+            let _ = writeln!(text, "{line}");
+        });
+    }
+    text
+}
+
+/// The queries as text.
+fn text_of(queries: &[(String, LogicalPlan)]) -> String {
+    queries.iter().map(|(name, plan)| format!("{name}: {}\n", plan.display_indent())).collect()
 }
 
 /// How queries are durable, if their sources are.
@@ -148,8 +212,7 @@ fn durable(prepared: &Prepared, queries: &[(String, LogicalPlan)]) -> Result<Opt
              'folder'"
         )));
     };
-    let text = queries.iter().map(|(name, plan)| format!("{name}: {}\n", plan.display_indent()));
-    let durability = Durability::new(text.collect::<String>());
+    let durability = Durability::new(text_of(queries));
     let snapshot_every = prepared.settings.snapshot_every;
     let meaning = sources.iter().flat_map(meaning).collect();
     let durability = Durability { snapshot_every, meaning, ..durability };

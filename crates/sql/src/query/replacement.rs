@@ -24,7 +24,7 @@ impl Pipeline {
         from: ReplaceFrom,
         tell: impl FnOnce(Option<&Replacement>),
     ) -> Result<Opened, Cause> {
-        let Pipeline { prepared, targets, durable } = self;
+        let Pipeline { prepared, targets, durable, .. } = self;
         let durable = durable.ok_or_else(|| {
             Cause::user(
                 "no source of the pipeline is durable, so there is no journal with a query to replace; run it \

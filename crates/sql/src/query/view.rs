@@ -99,6 +99,11 @@ impl ViewHandle {
         Arc::ptr_eq(&self.view, view)
     }
 
+    /// The same rows, for another definition of the view.
+    pub(crate) fn of_view(&self, view: Arc<ViewDefinition>) -> ViewHandle {
+        ViewHandle { view, ..self.clone() }
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
