@@ -21,8 +21,13 @@ use support::child::{signal, wait_until};
 use support::*;
 
 fn serve(folder: &Path) -> (Child, String) {
+    serve_from(folder, "tides")
+}
+
+/// Serves the database in a folder.
+fn serve_from(folder: &Path, data: &str) -> (Child, String) {
     let mut command =
-        tidemill(folder, &["serve", "--data", "tides", "--listen", "127.0.0.1:0", "--http", "off"]);
+        tidemill(folder, &["serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "off"]);
     let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
@@ -241,4 +246,94 @@ fn the_past_of_a_query_of_a_killed_server_is_replayed_byte_by_byte() {
         .tells(&["that of a database", "--query"]);
     signal(&server, "KILL");
     server.wait().unwrap();
+}
+
+#[test]
+fn a_server_that_is_killed_while_it_replaces_a_view_has_the_old_one_or_the_new_one() {
+    // By hand: TIDEMILL_KILLS=100.
+    let kills = std::env::var("TIDEMILL_KILLS").map_or(4, |kills| kills.parse().unwrap());
+    let folder = folder_with(&[]);
+    let folder = folder.path();
+    let (mut server, mut port) = serve(folder);
+    let listen = free_port();
+    let script = format!(
+        "SET snapshot_every = '200 ms';
+        CREATE SOURCE events (n BIGINT, time TIMESTAMP NOT NULL)
+            WITH (connector = 'line_protocol', listen = 'http://127.0.0.1:{listen}', durable = true);
+        CREATE MATERIALIZED VIEW v AS SELECT count(*) AS rows FROM events"
+    );
+    let Some(created) = psql(&port, &script) else {
+        signal(&server, "KILL");
+        server.wait().unwrap();
+        return;
+    };
+    assert!(created.ends_with("CREATE MATERIALIZED VIEW\n"), "{created}");
+    let rows = 20_000;
+    let line = |n: u64| format!("events n={n}i 1700000000000\n");
+    let body = |request: u64| (request * 100..request * 100 + 100).map(line).collect::<String>();
+    let sender = Sender::start(listen, "agent", (0..rows / 100).map(body).collect());
+    sender.join();
+    let sum = rows * (rows - 1) / 2;
+    // A different form each time, so that none keeps the state of the one before.
+    let form = |kill: u64| {
+        format!("SELECT count(*) + {kill} - {kill} AS rows, CAST(sum(n) AS BIGINT) AS s FROM events")
+    };
+    let reads = |port: &str| psql(port, "SELECT * FROM v").unwrap();
+    let mut replaced = 0;
+    for kill in 1..=kills as u64 {
+        let (asked, statement) =
+            (port.clone(), format!("CREATE OR REPLACE MATERIALIZED VIEW v AS {}", form(kill)));
+        let replacing = thread::spawn(move || psql(&asked, &statement).unwrap());
+        // Anywhere between before it begins and after it is done.
+        thread::sleep(Duration::from_millis((kill * 131) % 400));
+        signal(&server, "KILL");
+        server.wait().unwrap();
+        let answer = replacing.join().unwrap();
+        (server, port) = serve(folder);
+        let is_new = format!("{rows}|{sum}\n");
+        let is_whole = |text: &str| text == is_new || (replaced == 0 && text == format!("{rows}\n"));
+        wait_until("the view is there, in one form", || is_whole(&reads(&port)));
+        if answer.contains("CREATE MATERIALIZED VIEW") {
+            assert!(answer.contains("computed again from the first row"), "{answer}");
+            assert_eq!(reads(&port), is_new, "it was answered");
+        }
+        replaced += u32::from(reads(&port) == is_new);
+        let folders = std::fs::read_dir(folder.join("tides/journal")).unwrap().flatten();
+        let of_view = folders.filter(|entry| entry.file_name().to_string_lossy().starts_with("query-v"));
+        assert_eq!(of_view.count(), 1, "what is not needed is removed");
+    }
+    // Without a kill, it is done when it is answered.
+    let last = format!("CREATE OR REPLACE MATERIALIZED VIEW v AS {}", form(1000));
+    assert!(psql(&port, &last).unwrap().contains("computed again"));
+    assert_eq!(reads(&port), format!("{rows}|{sum}\n"));
+    signal(&server, "TERM");
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_database_that_was_moved_has_its_state() {
+    let folder = folder_with(&[]);
+    let folder = folder.path();
+    let (mut server, port) = serve(folder);
+    let listen = free_port();
+    let script = format!(
+        "CREATE SOURCE events (n BIGINT, time TIMESTAMP NOT NULL)
+            WITH (connector = 'line_protocol', listen = 'http://127.0.0.1:{listen}', durable = true);
+        CREATE MATERIALIZED VIEW v AS SELECT count(*) AS rows FROM events"
+    );
+    let Some(_) = psql(&port, &script) else {
+        signal(&server, "KILL");
+        server.wait().unwrap();
+        return;
+    };
+    Sender::start(listen, "agent", vec!["events n=1i 1700000000000\n".repeat(10)]).join();
+    wait_until("the view has every row", || psql(&port, "SELECT rows FROM v").unwrap() == "10\n");
+    signal(&server, "TERM");
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+    std::fs::create_dir(folder.join("elsewhere")).unwrap();
+    std::fs::rename(folder.join("tides"), folder.join("elsewhere/tides")).unwrap();
+    let (mut server, port) = serve_from(folder, "elsewhere/tides");
+    wait_until("the view has its rows", || psql(&port, "SELECT rows FROM v").unwrap() == "10\n");
+    signal(&server, "TERM");
+    assert_eq!(server.wait().unwrap().code(), Some(0));
 }

@@ -7,6 +7,7 @@ use tidemill_sql::{Problem, TextError};
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Severity {
+    Notice,
     Warning,
     Error,
     /// The connection ends.
@@ -16,6 +17,7 @@ pub(crate) enum Severity {
 impl Severity {
     pub fn word(self) -> &'static str {
         match self {
+            Severity::Notice => "NOTICE",
             Severity::Warning => "WARNING",
             Severity::Error => "ERROR",
             Severity::Fatal => "FATAL",
@@ -35,6 +37,7 @@ pub(crate) struct Report {
     pub position: Option<usize>,
 }
 
+pub(crate) const SUCCESSFUL: &str = "00000";
 pub(crate) const SYNTAX_ERROR: &str = "42601";
 pub(crate) const UNDEFINED_FUNCTION: &str = "42883";
 pub(crate) const NOT_SUPPORTED: &str = "0A000";
@@ -77,6 +80,10 @@ impl Report {
 
     pub fn fatal(code: &'static str, message: impl Into<String>) -> Report {
         Report { severity: Severity::Fatal, ..Report::error(code, message) }
+    }
+
+    pub fn notice(code: &'static str, message: impl Into<String>) -> Report {
+        Report { severity: Severity::Notice, ..Report::error(code, message) }
     }
 
     pub fn warning(code: &'static str, message: impl Into<String>) -> Report {

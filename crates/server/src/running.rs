@@ -4,7 +4,15 @@ use tidemill_engine::Cause;
 use tidemill_service::{QueryState, Session};
 use tidemill_sql::{SinkInput, Statement, StatementKind};
 
-use crate::report::Report;
+use crate::report::{Report, SUCCESSFUL};
+
+/// Executes a statement that replaces what a query writes to that runs, and the query with it. Returns a notice for its client.
+/// `None` if the statement replaces nothing that runs, so nothing was done.
+pub(crate) fn replace(session: &mut Session, statement: &Statement) -> Option<Result<Report, Report>> {
+    let name = session.replaces(statement)?;
+    let replaced = session.replace(statement).map_err(Report::from);
+    Some(replaced.map(|inherited| Report::notice(SUCCESSFUL, inherited.describe(name))))
+}
 
 /// Starts what a definition has added, under its name, and ends what it has replaced or dropped.
 pub(crate) fn follow(session: &mut Session, statement: &Statement) -> Result<(), Report> {

@@ -15,6 +15,7 @@ const STARTED: u8 = 1;
 const STOPPED: u8 = 2;
 const USER: u8 = 3;
 const USER_DROPPED: u8 = 4;
+const REPLACED: u8 = 5;
 
 /// One record of a catalogue's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub enum CatalogRecord {
     Started(StartedQuery),
     /// The query of this name was stopped, has written everything, or was forgotten: it does not run again by itself.
     Stopped(String),
+    /// A definition, and the query that takes the place of the one of its name from here on.
+    Replaced(Arc<Definition>, StartedQuery),
     /// There is a user of this name from here on, who is as the record says.
     User(User),
     /// There is no user of this name any more.
@@ -42,6 +45,28 @@ pub struct StartedQuery {
     pub settings: Vec<u8>,
     /// Whether it stops at what cannot be done as it was asked for.
     pub is_strict: bool,
+}
+
+impl StartedQuery {
+    fn put(&self, bytes: &mut Vec<u8>) {
+        bytes.put_bytes(self.name.as_bytes());
+        bytes.put_u64(self.outputs.len() as u64);
+        self.outputs.iter().for_each(|output| bytes.put_bytes(output.as_bytes()));
+        bytes.put_bytes(&self.settings);
+        bytes.put_u8(self.is_strict.into());
+    }
+
+    fn take(fields: &mut Fields<'_>) -> Result<StartedQuery, Malformed> {
+        let (name, outputs) = (fields.text()?, fields.u64()?);
+        let outputs = take_all(fields, outputs, Fields::text)?;
+        let settings = fields.bytes()?.to_vec();
+        let is_strict = match fields.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(Malformed),
+        };
+        Ok(StartedQuery { name, outputs, settings, is_strict })
+    }
 }
 
 impl CatalogRecord {
@@ -64,11 +89,12 @@ impl CatalogRecord {
             CatalogRecord::Definition(definition) => return definition.encode(),
             CatalogRecord::Started(query) => {
                 head(STARTED);
-                bytes.put_bytes(query.name.as_bytes());
-                bytes.put_u64(query.outputs.len() as u64);
-                query.outputs.iter().for_each(|output| bytes.put_bytes(output.as_bytes()));
-                bytes.put_bytes(&query.settings);
-                bytes.put_u8(query.is_strict.into());
+                query.put(&mut bytes);
+            }
+            CatalogRecord::Replaced(definition, query) => {
+                head(REPLACED);
+                bytes.put_bytes(&definition.encode());
+                query.put(&mut bytes);
             }
             CatalogRecord::Stopped(name) => {
                 head(STOPPED);
@@ -106,16 +132,10 @@ fn taken(fields: &mut Fields<'_>) -> Result<CatalogRecord, Malformed> {
         return Err(Malformed);
     }
     match fields.u8()? {
-        STARTED => {
-            let (name, outputs) = (fields.text()?, fields.u64()?);
-            let outputs = take_all(fields, outputs, Fields::text)?;
-            let settings = fields.bytes()?.to_vec();
-            let is_strict = match fields.u8()? {
-                0 => false,
-                1 => true,
-                _ => return Err(Malformed),
-            };
-            Ok(CatalogRecord::Started(StartedQuery { name, outputs, settings, is_strict }))
+        STARTED => StartedQuery::take(fields).map(CatalogRecord::Started),
+        REPLACED => {
+            let definition = Definition::decode(fields.bytes()?).ok_or(Malformed)?;
+            Ok(CatalogRecord::Replaced(Arc::new(definition), StartedQuery::take(fields)?))
         }
         STOPPED => fields.text().map(CatalogRecord::Stopped),
         USER => {
@@ -146,7 +166,8 @@ mod tests {
         };
         for record in [
             CatalogRecord::Definition(Arc::new(definition.clone())),
-            CatalogRecord::Started(started),
+            CatalogRecord::Started(started.clone()),
+            CatalogRecord::Replaced(Arc::new(definition.clone()), started),
             CatalogRecord::Stopped(String::new()),
             CatalogRecord::User(User {
                 name: "ada".to_owned(),

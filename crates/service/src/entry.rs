@@ -16,7 +16,7 @@ impl Entry {
     pub fn outputs(&self) -> &[String] {
         match self {
             Entry::Starting(outputs) => outputs,
-            Entry::Started(query) => &query.outputs,
+            Entry::Started(query) => query.outputs(),
         }
     }
 

@@ -145,6 +145,31 @@ impl KeptCatalog {
         Ok(log.note_started(query.name))
     }
 
+    /// Makes the next version, in which a definition is replaced, and a query that runs already takes the place of the one that
+    /// writes to it. Both are one record, so a crash leaves the old query or the new one. From then on, queries read the views of
+    /// the new one, which are defined as `plan` defines them.
+    pub fn replace(
+        &self,
+        query: StartedQuery,
+        views: &[ViewHandle],
+        plan: impl FnOnce(Catalog) -> Result<Catalog, Error>,
+    ) -> Result<Start, Error> {
+        let mut log = lock(&self.log);
+        let base = self.defined();
+        let version = base.version() as usize;
+        let next = plan(base)?;
+        let [definition] = &next.definitions()[version..] else {
+            return Err(Cause::bug("what replaces a definition is not one definition").into());
+        };
+        log.log.append(&CatalogRecord::Replaced(Arc::clone(definition), query.clone()))?;
+        let start = log.note_started(query.name);
+        let mut versions = lock(&self.versions);
+        versions.views.extend(views.iter().map(|view| (view.name().to_owned(), next.own_view(view))));
+        versions.defined = next;
+        versions.attach();
+        Ok(start)
+    }
+
     /// Notes that the log says to start a query again.
     pub fn note_started(&self, name: String) -> Start {
         lock(&self.log).note_started(name)

@@ -6,7 +6,7 @@ use tidemill_engine::{Cause, inspect};
 use tidemill_sql::{Pipeline, Planner, Settings};
 
 use crate::catalog_record::{CatalogRecord, StartedQuery};
-use crate::superfluous::folder_name;
+use crate::query_folder::{folder_in, folder_name, is_query_folder};
 
 /// The pipeline of a query of a database, and its folder in the journal of the database. Both folders are only read. The
 /// planner has registered what the definitions call, and has none of its own. A query that was stopped is the one that
@@ -34,6 +34,10 @@ pub fn past_query(
             Some(CatalogRecord::Definition(definition)) => definitions.push(definition),
             // The last start counts, also of a query that was stopped: its folder is that of the last one.
             Some(CatalogRecord::Started(start)) if start.name == query => started = Some(start),
+            Some(CatalogRecord::Replaced(definition, start)) => {
+                definitions.push(definition);
+                started = Some(start).filter(|start| start.name == query).or(started);
+            }
             Some(_) => {}
             None => {
                 return Err(Cause::operation(format!(
@@ -50,8 +54,12 @@ pub fn past_query(
         Some(StartedQuery { settings, outputs, .. }) => (Settings::decode(&settings, &defaults)?, outputs),
         None => (defaults.clone(), vec![query.to_owned()]),
     };
+    let folder = match &settings.journal {
+        Some(folder) if is_query_folder(folder) => folder_in(journal, folder),
+        _ => journal.join(folder_name(query)),
+    };
     let settings = Settings { workers: defaults.workers, processes: 1, ..settings };
     let names: Vec<&str> = outputs.iter().map(String::as_str).collect();
     let pipeline = Planner::at(planner.into_catalog(), settings).pipeline_of(&names)?;
-    Ok((pipeline, journal.join(folder_name(query))))
+    Ok((pipeline, folder))
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tidemill_engine::{Cause, QueryPosition, Recovered};
 use tidemill_sql::{QueryStatus, RunningQuery, ViewHandle};
 
+use crate::catalog_record::StartedQuery;
 use crate::dataflow::Dataflow;
 use crate::patience::Patience;
 use crate::query_state::QueryState;
@@ -33,8 +34,8 @@ pub(crate) struct NamedQuery {
     told: Condvar,
     /// Whether it ends only because its database is closed, and is to run again with it.
     is_closed: AtomicBool,
-    /// The names of its outputs.
-    pub outputs: Vec<String>,
+    /// As whom and what it was started.
+    pub identity: Identity,
     pub views: Vec<ViewHandle>,
     pub recovered: Option<Recovered>,
     pub begins_after: Option<u64>,
@@ -46,20 +47,29 @@ pub(crate) struct NamedQuery {
     watched: Mutex<Watched>,
 }
 
+/// As whom and what a query was started.
+pub(crate) struct Identity {
+    /// What the log says of it.
+    pub kept: StartedQuery,
+    /// The name that it has in the journal of the database.
+    pub clock_name: String,
+    /// What it computes, see [`Pipeline::computation`](tidemill_sql::Pipeline::computation).
+    pub computation: String,
+}
+
 /// What is done when a query has ended by itself or in order.
-type AtEnd = Box<dyn FnOnce() + Send>;
+pub(crate) type AtEnd = Box<dyn FnOnce() + Send>;
 
 impl NamedQuery {
     pub fn start(
-        name: &str,
+        identity: Identity,
         (explained, running): (String, RunningQuery),
-        outputs: Vec<String>,
-        is_strict: bool,
         at_end: AtEnd,
     ) -> Result<Arc<NamedQuery>, Cause> {
         let observer = running.observer();
+        let (name, is_strict) = (identity.kept.name.clone(), identity.kept.is_strict);
         let query = Arc::new(NamedQuery {
-            outputs,
+            identity,
             dataflow: Arc::new(Dataflow::of(observer.plan())),
             watched: Mutex::new(Watched::Live(observer)),
             views: running.views().to_vec(),
@@ -82,9 +92,9 @@ impl NamedQuery {
     }
 
     /// A query that could not be started.
-    pub fn failed(outputs: Vec<String>, cause: Cause) -> Arc<NamedQuery> {
+    pub fn failed(kept: StartedQuery, cause: Cause) -> Arc<NamedQuery> {
         Arc::new(NamedQuery {
-            outputs,
+            identity: Identity { clock_name: kept.name.clone(), kept, computation: String::new() },
             views: Vec::new(),
             recovered: None,
             begins_after: None,
@@ -98,6 +108,16 @@ impl NamedQuery {
             told: Condvar::new(),
             is_closed: AtomicBool::new(false),
         })
+    }
+
+    /// The names of its outputs.
+    pub fn outputs(&self) -> &[String] {
+        &self.identity.kept.outputs
+    }
+
+    /// The name that it has in the journal of the database.
+    pub fn clock_name(&self) -> &str {
+        &self.identity.clock_name
     }
 
     fn lock(&self) -> MutexGuard<'_, Life> {
@@ -217,7 +237,7 @@ impl NamedQuery {
         QueryReport {
             name: name.to_owned(),
             state: Some(self.state()),
-            outputs: self.outputs.clone(),
+            outputs: self.outputs().to_vec(),
             status,
             cycle,
             lag,

@@ -9,6 +9,9 @@ use tidemill_sql::{Planner, Settings};
 use crate::Runtime;
 use crate::catalog_log::CatalogLog;
 use crate::catalog_record::{CatalogRecord, StartedQuery};
+use crate::kept_catalog::Start;
+use crate::query_folder::folder_in;
+use crate::starting::NewQuery;
 use crate::user::Users;
 
 impl Runtime {
@@ -57,8 +60,7 @@ impl Runtime {
         runtime.remove_superfluous(&queries);
         // Until each has said what it needs, the journal keeps everything.
         for query in &queries {
-            let settings = Settings::decode(&query.settings, runtime.defaults());
-            let folder = settings.ok().and_then(|settings| settings.journal);
+            let folder = runtime.settings_of(query).ok().and_then(|settings| settings.journal);
             if folder.is_some_and(|folder| folder.join("query").exists()) {
                 runtime.clock().expect(&query.name);
             }
@@ -77,10 +79,11 @@ impl Runtime {
     /// As `open`.
     pub fn open_idle(planner: Planner, log: Box<dyn CatalogLog>) -> Result<Runtime, Cause> {
         let (runtime, queries) = Runtime::with_definitions(planner, log, DatabaseClock::default())?;
-        for StartedQuery { name, outputs, .. } in queries {
+        for query in queries {
+            let name = &query.name;
             let cause = format!("query '{name}' was not started, because only definitions were asked for");
-            runtime.note_started(&name);
-            runtime.note_failed(name, outputs, Cause::operation(cause));
+            runtime.kept_catalog().note_started(name.clone());
+            runtime.note_failed(query, Cause::operation(cause));
         }
         Ok(runtime)
     }
@@ -96,6 +99,10 @@ impl Runtime {
             match record {
                 CatalogRecord::Definition(definition) => definitions.push(definition),
                 CatalogRecord::Started(query) => started.add(query),
+                CatalogRecord::Replaced(definition, query) => {
+                    definitions.push(definition);
+                    started.add(query);
+                }
                 CatalogRecord::Stopped(name) => drop(started.queries.remove(&name)),
                 CatalogRecord::User(user) => drop(users.insert(user.name.clone(), user)),
                 CatalogRecord::UserDropped(name) => drop(users.remove(&name)),
@@ -106,21 +113,40 @@ impl Runtime {
     }
 
     fn start_again(&self, query: StartedQuery) {
-        let start = self.note_started(&query.name);
-        let (name, outputs) = (query.name.clone(), query.outputs.clone());
-        let pipeline = Settings::decode(&query.settings, self.defaults()).and_then(|settings| {
-            let names: Vec<&str> = outputs.iter().map(String::as_str).collect();
+        let start = self.kept_catalog().note_started(query.name.clone());
+        let clock_name = query.name.clone();
+        self.restart(query, clock_name, start);
+    }
+
+    /// Starts a query that the log says to start. If it cannot be started, it has failed.
+    pub(crate) fn restart(&self, kept: StartedQuery, clock_name: String, start: Start) {
+        let pipeline = self.settings_of(&kept).and_then(|settings| {
+            let names: Vec<&str> = kept.outputs.iter().map(String::as_str).collect();
             Planner::at(self.defined_catalog(), settings).pipeline_of(&names)
         });
         let started = pipeline.and_then(|pipeline| {
             if !pipeline.is_under(self.clock()) {
-                self.clock().forget(&name);
+                self.clock().forget(&clock_name);
             }
-            self.start_with(query, (pipeline, false), |_| Ok(start))
+            let query = NewQuery { kept: kept.clone(), clock_name, pipeline, is_new: false };
+            self.start_with(query, |_, views| {
+                self.kept_catalog().attach(views);
+                Ok(start)
+            })
         });
         if let Err(cause) = started {
-            self.note_failed(name, outputs, cause);
+            self.note_failed(kept, cause);
         }
+    }
+
+    /// The settings with which a query was started. If its folder is in the journal of the database, it is found there, wherever
+    /// that is now.
+    pub(crate) fn settings_of(&self, query: &StartedQuery) -> Result<Settings, Cause> {
+        let mut settings = Settings::decode(&query.settings, self.defaults())?;
+        if let (Some(journal), Some(folder)) = (self.clock().journal_folder(), &settings.journal) {
+            settings.journal = Some(folder_in(journal, folder));
+        }
+        Ok(settings)
     }
 }
 

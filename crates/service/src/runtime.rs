@@ -3,20 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use tidemill_engine::{Cause, DatabaseClock, Recovered, set_aside};
 use tidemill_sql::{
-    Catalog, Pipeline, Planner, QueryStatus, ReaderTurns, Settings, StatementKind, ViewHandle, closest,
+    Catalog, Planner, QueryStatus, ReaderTurns, Settings, StatementKind, ViewHandle, closest,
 };
 
 use crate::catalog_log::{CatalogLog, MemoryCatalogLog};
-use crate::catalog_record::StartedQuery;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::execution::Execution;
-use crate::kept_catalog::{KeptCatalog, Start, lock};
+use crate::kept_catalog::{KeptCatalog, lock};
 use crate::query::NamedQuery;
 use crate::query_state::QueryState;
 use crate::readers::reader_turns;
@@ -120,6 +119,22 @@ impl Runtime {
         &self.shared.defaults
     }
 
+    /// What the names of queries stand for.
+    pub(crate) fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        lock(&self.shared.queries)
+    }
+
+    /// Whether nothing may be started any more. It changes while the entries are locked.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.shared.is_closing.load(Ordering::SeqCst)
+    }
+
+    /// The runtime, as long as somebody else has it.
+    pub(crate) fn downgrade(&self) -> impl Fn() -> Option<Runtime> + Send + 'static {
+        let shared = Arc::downgrade(&self.shared);
+        move || Some(Runtime { shared: shared.upgrade()? })
+    }
+
     /// Makes the next version of the catalogue out of the newest one. It counts once its definitions are in the log. `plan`
     /// is called again if another session was faster.
     pub(crate) fn define<T>(
@@ -137,8 +152,8 @@ impl Runtime {
             let entry = lock(&self.shared.queries).remove(name);
             if let Some(Entry::Started(query)) = entry {
                 query.abandon();
+                self.clock().forget(query.clock_name());
             }
-            self.clock().forget(name);
         }
         if let Some(dropped) = dropped {
             ended.iter().map(String::as_str).chain([dropped]).for_each(|query| self.remove_folder(query));
@@ -168,113 +183,11 @@ impl Runtime {
         Ok(ended)
     }
 
-    /// Opens and starts a pipeline under a name. From then on, queries of all sessions that name one of its materialized
-    /// views read the rows that the view has. If it `is_strict`, it stops at the first row that cannot be used, result
-    /// that does not fit, or row that a sink rejects.
-    ///
-    /// That it runs is in the catalogue's log when this returns.
-    ///
-    /// # Errors
-    /// If a query of this name runs, if another one writes to one of its outputs, or if it cannot be opened or started.
-    pub fn start(&self, name: &str, pipeline: Pipeline, is_strict: bool) -> Result<(), Cause> {
-        let outputs: Vec<String> = pipeline.outputs().iter().map(|output| output.name.clone()).collect();
-        let settings = pipeline.settings().encode_beside(self.defaults());
-        let kept = StartedQuery { name: name.to_owned(), outputs, settings, is_strict };
-        self.start_with(kept, (pipeline, true), |kept| self.shared.catalog.started(kept))
-    }
-
-    /// As [`start`](Runtime::start). A query that is not new continues where it was, if it is durable. `keep` sees to it that the log has the query, once it runs.
-    pub(crate) fn start_with(
-        &self,
-        kept: StartedQuery,
-        (pipeline, is_new): (Pipeline, bool),
-        keep: impl FnOnce(StartedQuery) -> Result<Start, Cause>,
-    ) -> Result<(), Cause> {
-        let StartedQuery { name, outputs, is_strict, .. } = kept.clone();
-        let before = self.reserve(&name, &outputs)?;
-        let explained = pipeline.explain();
-        let opened = pipeline.open_under(self.clock(), is_new);
-        let started = opened.and_then(|opened| opened.start_under(Some((self.clock(), &name))));
-        let started = started.and_then(|running| {
-            let start = keep(kept)?;
-            let hook = self.at_end_of(&name, running.views().is_empty(), start);
-            let query = NamedQuery::start(&name, (explained, running), outputs, is_strict, hook);
-            // What the log says to start again would not have started here.
-            query.inspect_err(|_| drop(self.shared.catalog.ended(&name, start)))
-        });
-        match started {
-            Ok(query) => {
-                self.shared.catalog.attach(&query.views);
-                let mut queries = lock(&self.shared.queries);
-                if self.shared.is_closing.load(Ordering::SeqCst) {
-                    query.close();
-                }
-                queries.insert(name, Entry::Started(query));
-                Ok(())
-            }
-            Err(cause) => {
-                if is_new {
-                    self.clock().forget(&name);
-                }
-                let mut queries = lock(&self.shared.queries);
-                match before {
-                    Some(ended) => queries.insert(name, ended),
-                    None => queries.remove(&name),
-                };
-                Err(cause)
-            }
-        }
-    }
-
-    /// What is done when a query has ended by itself. One that only writes to sinks has done its work, and must not write
-    /// the same rows again after a restart; views are filled again.
-    fn at_end_of(&self, name: &str, has_no_views: bool, start: Start) -> Box<dyn FnOnce() + Send> {
-        let (runtime, name): (Weak<RuntimeState>, String) = (Arc::downgrade(&self.shared), name.to_owned());
-        Box::new(move || {
-            if let Some(runtime) = runtime.upgrade().filter(|_| has_no_views) {
-                // If the log has failed, the next definition says so.
-                let _ = runtime.catalog.ended(&name, start);
-                runtime.clock.forget(&name);
-            }
-        })
-    }
-
     /// Sets the folder of a query aside, unless there is a query of this name.
     pub(crate) fn set_aside(&self, query: &str, folder: &Path) -> Result<Option<PathBuf>, Cause> {
         // Meanwhile, none is started.
         let queries = lock(&self.shared.queries);
         if queries.contains_key(query) { Ok(None) } else { set_aside::set_aside(folder) }
-    }
-
-    /// Makes known that a query does not run, and why.
-    pub(crate) fn note_failed(&self, name: String, outputs: Vec<String>, cause: Cause) {
-        lock(&self.shared.queries).insert(name, Entry::Started(NamedQuery::failed(outputs, cause)));
-    }
-
-    pub(crate) fn note_started(&self, name: &str) -> Start {
-        self.shared.catalog.note_started(name.to_owned())
-    }
-
-    /// Takes a name for a query that is to be opened; returns what it stood for.
-    fn reserve(&self, name: &str, outputs: &[String]) -> Result<Option<Entry>, Cause> {
-        let mut queries = lock(&self.shared.queries);
-        if self.shared.is_closing.load(Ordering::SeqCst) {
-            return Err(Cause::operation(format!(
-                "the database is being closed, so query '{name}' is not started; start it in the next run"
-            )));
-        }
-        for (other, entry) in queries.iter().filter(|(_, entry)| !entry.is_over()) {
-            if other == name {
-                return Err(Cause::user(format!("query '{name}' is already running; stop it first")));
-            }
-            let theirs = entry.outputs();
-            if let Some(output) = outputs.iter().find(|output| theirs.contains(output)) {
-                return Err(Cause::user(format!(
-                    "query '{other}' is running and writes to '{output}'; stop that query first"
-                )));
-            }
-        }
-        Ok(queries.insert(name.to_owned(), Entry::Starting(outputs.to_vec())))
     }
 
     /// Closes the database: starts no query any more, tells all queries to stop, and waits up to a time until they have
@@ -473,13 +386,14 @@ impl Runtime {
             return Err(Cause::user(format!("query '{name}' is running; stop it first")));
         }
         self.shared.catalog.stopped(name)?;
-        lock(&self.shared.queries).remove(name);
-        self.clock().forget(name);
+        if let Some(Entry::Started(query)) = lock(&self.shared.queries).remove(name) {
+            self.clock().forget(query.clock_name());
+        }
         Ok(())
     }
 }
 
-fn is_starting(name: &str) -> Cause {
+pub(crate) fn is_starting(name: &str) -> Cause {
     Cause::operation(format!("query '{name}' is being started; try again"))
 }
 

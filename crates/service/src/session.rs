@@ -1,6 +1,7 @@
 //! One connection: its settings, its prepared statements, its cancellation.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use tidemill_engine::arrow::array::RecordBatch;
@@ -318,6 +319,25 @@ impl Session {
     pub fn pipeline_of(&mut self, names: &[&str]) -> Result<Pipeline, Error> {
         self.planner.set_catalog(self.runtime.defined_catalog());
         Ok(self.planner.pipeline_of(names)?)
+    }
+
+    /// What a statement defines in a version of the catalogue, planned to run with the settings of this session and a journal in a
+    /// folder; and the next version.
+    pub(crate) fn plan_replaced(
+        &mut self,
+        statement: &Statement,
+        name: &str,
+        folder: Option<&Path>,
+        catalog: Catalog,
+    ) -> Result<(Pipeline, Catalog), Error> {
+        let planner = &mut self.planner;
+        planner.set_catalog(catalog);
+        planner.execute(statement)?;
+        let before = planner.settings().journal.clone();
+        planner.settings_mut().journal = folder.map(Path::to_owned).or_else(|| before.clone());
+        let pipeline = planner.pipeline_of(&[name]);
+        planner.settings_mut().journal = before;
+        Ok((pipeline?, planner.catalog().clone()))
     }
 
     /// Starts a pipeline that this session waits for.

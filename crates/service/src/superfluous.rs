@@ -5,38 +5,33 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use tidemill_engine::{Cause, database, inspect, set_aside};
-use tidemill_sql::Settings;
 use tracing::{info, warn};
 
 use crate::Runtime;
 use crate::catalog_record::StartedQuery;
-
-/// What the name of the folder of a query begins with.
-const PREFIX: &str = "query-";
+use crate::query_folder::{folder_name, is_folder_of, is_query_folder, query_folders};
 
 impl Runtime {
-    /// The folder of a query of this name in the journal of the database; `None`: the database has no journal.
-    ///
-    /// ```
-    /// use tidemill_service::{MemoryCatalogLog, Runtime};
-    /// use tidemill_sql::Planner;
-    /// let folder = tempfile::tempdir()?;
-    /// let runtime = Runtime::open_journaled(Planner::new(), Box::new(MemoryCatalogLog), folder.path())?;
-    /// assert_eq!(runtime.query_folder("a/b"), Some(folder.path().join("query-a%2fb")));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn query_folder(&self, query: &str) -> Option<PathBuf> {
-        Some(self.clock().journal_folder()?.join(folder_name(query)))
-    }
-
     /// Removes what a query that was dropped has kept.
     pub(crate) fn remove_folder(&self, query: &str) {
-        let Some(folder) = self.query_folder(query) else { return };
-        let removed = self.set_aside(query, &folder).and_then(|aside| match aside {
-            Some(aside) => set_aside::remove(&aside),
-            None => Ok(()),
+        let Some(journal) = self.clock().journal_folder() else { return };
+        let removed = query_folders(journal).and_then(|folders| {
+            folders.iter().filter(|folder| is_folder_of(folder, query)).try_for_each(|folder| {
+                match self.set_aside(query, folder)? {
+                    Some(aside) => set_aside::remove(&aside),
+                    None => Ok(()),
+                }
+            })
         });
-        tell(&folder, removed);
+        tell(journal, removed);
+    }
+
+    /// Removes the folder of a query whose place another one has taken, or that has not taken it.
+    pub(crate) fn remove_replaced(&self, folder: &Path) {
+        if self.clock().journal_folder().is_some_and(|journal| folder.parent() == Some(journal)) {
+            let removed = set_aside::set_aside(folder);
+            tell(folder, removed.and_then(|aside| aside.as_deref().map_or(Ok(()), set_aside::remove)));
+        }
     }
 
     /// Removes the rows of sources that nobody reads, that no definition names, and that no query continues with.
@@ -81,13 +76,18 @@ impl Runtime {
         if catalog.failed_definitions().iter().any(|failed| failed.defines.is_none()) {
             return Ok(());
         }
-        let names = catalog.output_names().chain(started.iter().map(|query| query.name.as_str()));
-        let mut named: BTreeSet<PathBuf> = names.map(|query| journal.join(folder_name(query))).collect();
+        // A query that was started has one folder; what else has its name was to replace it, or was replaced.
+        let mut needed = BTreeSet::new();
         for query in started {
-            // A program may have chosen another folder.
-            named.extend(Settings::decode(&query.settings, self.defaults())?.journal);
+            let folder = self.settings_of(query)?.journal.filter(|folder| is_query_folder(folder));
+            needed.insert(folder.unwrap_or_else(|| journal.join(folder_name(&query.name))));
         }
-        for folder in query_folders(journal)?.into_iter().filter(|folder| !named.contains(folder)) {
+        let is_started = |output: &&str| started.iter().any(|query| query.name == **output);
+        let stopped: Vec<&str> = catalog.output_names().filter(|output| !is_started(output)).collect();
+        let is_needed = |folder: &PathBuf| {
+            needed.contains(folder) || stopped.iter().any(|query| is_folder_of(folder, query))
+        };
+        for folder in query_folders(journal)?.into_iter().filter(|folder| !is_needed(folder)) {
             if let Some(aside) = set_aside::set_aside(&folder)? {
                 info!(folder = %folder.display(), "the folder of a dropped query is removed");
                 set_aside::remove(&aside)?;
@@ -103,28 +103,4 @@ fn tell(folder: &Path, removed: Result<(), Cause>) {
         let (folder, reason) = (folder.display(), cause);
         warn!(%folder, %reason, "what was dropped cannot be removed; the next start tries again");
     }
-}
-
-fn query_folders(journal: &Path) -> Result<Vec<PathBuf>, Cause> {
-    let failed = |error: std::io::Error| {
-        Cause::operation(format!("cannot list {}: {error}", journal.display())).with_source(error)
-    };
-    let mut folders = Vec::new();
-    for entry in journal.read_dir().map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if entry.file_name().to_string_lossy().starts_with(PREFIX) && entry.path().is_dir() {
-            folders.push(entry.path());
-        }
-    }
-    Ok(folders)
-}
-
-/// The name of a query's folder: what could lead elsewhere, or be the same in a file system without case, is written in
-/// hexadecimal digits.
-pub(crate) fn folder_name(query: &str) -> String {
-    let letter = |byte: u8| match byte {
-        b'a'..=b'z' | b'0'..=b'9' | b'_' => char::from(byte).to_string(),
-        other => format!("%{other:02x}"),
-    };
-    PREFIX.chars().map(String::from).chain(query.bytes().map(letter)).collect()
 }

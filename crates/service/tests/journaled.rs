@@ -2,107 +2,21 @@
 //! go, and the database ends at random moments; then every view and every sink has what a naive computation gives over the
 //! rows since it began.
 
+mod database;
 mod fed;
 mod statements;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use tidemill_engine::arrow::schema::DataType;
 use tidemill_engine::{DatabaseClock, Journal, StreamSettings};
-use tidemill_service::{FileCatalogLog, QueryState, Reply, Runtime, Session};
-use tidemill_sql::{DurableStream, Planner};
+use tidemill_service::{Inherited, QueryState, Reply, Runtime, Session};
 
+use self::database::Database;
 use self::fed::oracle::{QUERIES, Random, naive, rows_of};
-use self::fed::{Fed, PATIENCE, Row, until};
+use self::fed::{PATIENCE, Row, until};
 use self::statements::{define, execute, numbers};
-
-/// Holds a query up as long as it is closed.
-#[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<bool>, Condvar)>);
-
-impl Gate {
-    fn set(&self, is_closed: bool) {
-        *self.0.0.lock().unwrap() = is_closed;
-        self.0.1.notify_all();
-    }
-
-    fn pass(&self) {
-        drop(self.0.1.wait_while(self.0.0.lock().unwrap(), |is_closed| *is_closed).unwrap());
-    }
-}
-
-/// A database in a folder, with the durable sources `s` and `t`.
-struct Database {
-    folder: tempfile::TempDir,
-    sources: [Fed; 2],
-    gate: Gate,
-    workers: usize,
-    ring_bytes_max: u64,
-    stream: StreamSettings,
-}
-
-impl Database {
-    fn new(workers: usize) -> Database {
-        Database {
-            folder: tempfile::tempdir().unwrap(),
-            sources: Default::default(),
-            gate: Gate::default(),
-            workers,
-            ring_bytes_max: 64 << 20,
-            stream: StreamSettings::default(),
-        }
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    fn open(&self) -> (Runtime, Session) {
-        let clock = DatabaseClock::journaled(&self.path().join("journal"), self.ring_bytes_max);
-        self.open_under(clock.unwrap_or_else(|cause| panic!("{cause}")))
-    }
-
-    fn open_under(&self, clock: DatabaseClock) -> (Runtime, Session) {
-        let mut planner = Planner::new();
-        planner.settings_mut().workers = self.workers;
-        planner.settings_mut().snapshot_every = Duration::from_millis(20);
-        for (name, fed) in ["s", "t"].iter().zip(&self.sources) {
-            let durable = DurableStream { stream: self.stream.clone(), ..DurableStream::default() };
-            fed.register_with(&mut planner, name, true, Some(durable));
-        }
-        let gate = self.gate.clone();
-        planner.register_function("gated", vec![DataType::Int64], DataType::Int64, move |columns| {
-            gate.pass();
-            Ok(Arc::clone(&columns[0]))
-        });
-        let log = FileCatalogLog::open(&self.path().join("log")).unwrap();
-        let runtime =
-            Runtime::open_under(planner, Box::new(log), clock).unwrap_or_else(|cause| panic!("{cause}"));
-        let mut session = Session::new(&runtime);
-        if runtime.catalog().version() == 0 {
-            define(
-                &mut session,
-                "CREATE VIEW s AS SELECT * FROM s_rows(); CREATE VIEW t AS SELECT * FROM t_rows()",
-            );
-        }
-        (runtime, session)
-    }
-
-    fn start(&self, session: &mut Session, name: &str, definition: &str) {
-        define(session, definition);
-        session.settings_mut().journal = Some(self.path().join(format!("journal/query-{name}")));
-        let pipeline = session.pipeline_of(&[name]).unwrap_or_else(|error| panic!("{error}"));
-        session.runtime().start(name, pipeline, false).unwrap_or_else(|cause| panic!("{cause}"));
-    }
-
-    fn sink(&self, name: &str) -> String {
-        self.path().join(format!("{name}.csv")).to_str().unwrap().to_owned()
-    }
-}
 
 /// A view or a sink, and how many rows of each source had come when it began.
 struct Output {
@@ -154,7 +68,7 @@ impl Output {
     }
 }
 
-/// Queries are created, dropped and checked, and the database ends at once or in order, while rows come in.
+/// Queries are created, replaced, dropped and checked, and the database ends at once or in order, while rows come in.
 fn outputs_equal_the_naive_computation(workers: usize, seed: u64) {
     let database = Database::new(workers);
     let mut random = Random(seed);
@@ -164,9 +78,9 @@ fn outputs_equal_the_naive_computation(workers: usize, seed: u64) {
     database.start(&mut session, "anchor", &anchor);
     // It reads both sources from their first row on, and stays.
     let anchor = Output { name: "anchor".into(), query: 2, is_sink: false, start: [0, 0] };
-    let (mut outputs, mut created, mut restarts) = (vec![anchor], 0, 0);
-    for step in 0..120 {
-        match random.below(24) {
+    let (mut outputs, mut created, mut replaced, mut restarts) = (vec![anchor], 0, 0, 0);
+    for step in 0..140 {
+        match random.below(27) {
             0..16 => {
                 let source = random.below(2) as usize;
                 let rows = random.rows();
@@ -213,11 +127,28 @@ fn outputs_equal_the_naive_computation(workers: usize, seed: u64) {
                 restarts += 1;
             }
             20 => std::thread::sleep(Duration::from_millis(random.below(30))),
+            21..24 => {
+                let Some(output) = outputs.iter_mut().skip(1).find(|output| !output.is_sink) else {
+                    continue;
+                };
+                let query = random.below(QUERIES.len() as u64) as usize;
+                let (name, text) = (&output.name, QUERIES[query]);
+                let definition = format!("CREATE OR REPLACE MATERIALIZED VIEW {name} AS {text}");
+                let inherited = database.replace(&mut session, &definition).unwrap();
+                if query != output.query {
+                    assert_eq!(inherited, Inherited::AllRows, "{name}");
+                    (output.query, output.start) = (query, [0, 0]);
+                } else {
+                    assert_eq!(inherited, Inherited::State, "{name}");
+                }
+                replaced += 1;
+            }
             _ => outputs.iter().for_each(|output| output.check(&runtime, &database, &fed)),
         }
     }
     outputs.iter().for_each(|output| output.settle(&runtime, &database, &fed));
-    assert!(restarts > 0 && created > 0, "{restarts} restarts, {created} queries");
+    let counts = [restarts, created, replaced];
+    assert!(counts.iter().all(|count| *count > 0), "restarts, created and replaced queries: {counts:?}");
 }
 
 /// How many random histories are tried; by hand: `TIDEMILL_HISTORIES=50`.

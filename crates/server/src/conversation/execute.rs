@@ -65,6 +65,10 @@ impl Conversation<'_> {
                 }
             };
         }
+        if let Some(replaced) = running::replace(&mut self.session, statement) {
+            self.writer.report(&replaced?)?;
+            return Ok(Answer::Done(tag(&statement.kind)));
+        }
         let requests = self.session.cancellation().requests();
         match self.session.execute(statement).map_err(Report::from)? {
             Reply::Done(_) => {

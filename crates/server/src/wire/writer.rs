@@ -221,7 +221,10 @@ impl<W: Write> Writer<W> {
     }
 
     pub fn report(&mut self, report: &Report) -> io::Result<()> {
-        let kind = if report.severity == Severity::Warning { b'N' } else { b'E' };
+        let kind = match report.severity {
+            Severity::Notice | Severity::Warning => b'N',
+            Severity::Error | Severity::Fatal => b'E',
+        };
         self.message(kind, |bytes| {
             let position = report.position.map(|position| position.to_string());
             let severity = report.severity.word();

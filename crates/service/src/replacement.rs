@@ -1,0 +1,358 @@
+//! Replaces the definition of a view or sink whose query runs, and the query with it: there is always one of both, and no row is
+//! lost silently (decision 0097).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tidemill_engine::{Beginning, Cause};
+use tidemill_sql::{Catalog, Pipeline, SinkInput, Statement, StatementKind};
+
+use crate::patience::Patience;
+use crate::query::{Identity, NamedQuery};
+use crate::starting::NewQuery;
+use crate::{Error, QueryState, Session};
+
+/// That a new query has caught up is noticed at most this late.
+const LOOK_MAX: Duration = Duration::from_millis(20);
+
+/// What a query that took the place of another one has of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inherited {
+    /// Everything: it computes the same, so it continues with the state and the rows.
+    State,
+    /// The past: it was computed again from all rows that its sources ever had.
+    AllRows,
+    /// Part of the past: it was computed again from the rows behind this cycle. The journal of the database has no others.
+    RowsAfter(u64),
+    /// The place: it continues behind the last cycle that the other one had committed, with an empty state.
+    Place(Option<u64>),
+    /// Nothing: it began empty, with the rows that come.
+    Nothing,
+}
+
+impl Inherited {
+    /// A sentence for whoever replaced the view or sink of this name.
+    ///
+    /// ```
+    /// use tidemill_service::Inherited;
+    /// let text = Inherited::RowsAfter(41).describe("totals");
+    /// assert_eq!(text, "'totals' was computed again from the rows behind cycle 41, the oldest that the journal has");
+    /// ```
+    pub fn describe(self, name: &str) -> String {
+        match self {
+            Inherited::State => {
+                format!("'{name}' computes what it computed before, and keeps its state and its rows")
+            }
+            Inherited::AllRows => format!("'{name}' was computed again from the first row of its sources on"),
+            Inherited::RowsAfter(cycle) => format!(
+                "'{name}' was computed again from the rows behind cycle {cycle}, the oldest that the journal has"
+            ),
+            Inherited::Place(Some(cycle)) => {
+                format!(
+                    "'{name}' continues behind cycle {cycle}; the new query begins there with an empty state"
+                )
+            }
+            Inherited::Place(None) => {
+                format!("'{name}' had not written anything; the new query begins with the first row")
+            }
+            Inherited::Nothing => format!("'{name}' begins empty, with the rows that come from now on"),
+        }
+    }
+}
+
+/// A definition that is to replace the one of a query that was started.
+struct Replacement<'a> {
+    name: &'a str,
+    statement: &'a Statement,
+    old: Arc<NamedQuery>,
+    pipeline: Pipeline,
+    /// The folder of the new query, if the database has a journal.
+    folder: Option<PathBuf>,
+}
+
+impl Session {
+    /// The view or sink that a statement replaces, if a query writes to it that was started for it alone.
+    pub fn replaces<'a>(&self, statement: &'a Statement) -> Option<&'a str> {
+        let name = match &statement.kind {
+            StatementKind::CreateMaterializedView(view) if view.or_replace => view.name.as_str(),
+            StatementKind::CreateSink(sink) if sink.or_replace => match sink.input.as_ref()? {
+                SinkInput::Query(_) | SinkInput::Relation(_) => sink.name.as_str(),
+            },
+            _ => return None,
+        };
+        let query = self.runtime().query(name).ok()?;
+        matches!(query.outputs(), [only] if only == name).then_some(name)
+    }
+
+    /// Executes a statement that [replaces](Session::replaces) a view or sink, and lets a query with the new definition take the
+    /// place of the one that runs. A view is read as it was until the new query has caught up; then its new rows are read, and
+    /// the old query ends. If anything fails before that, or the session is cancelled, all stays as it was.
+    ///
+    /// # Errors
+    /// The error, with its place; or why the new query cannot take the place.
+    ///
+    /// ```
+    /// use tidemill_service::{Inherited, Runtime, Session};
+    /// use tidemill_sql::{Planner, parse};
+    /// let runtime = Runtime::new(Planner::new());
+    /// let mut session = Session::new(&runtime);
+    /// let statement = |text: &str| parse(text, "example").unwrap().remove(0);
+    /// session.execute(&statement("CREATE MATERIALIZED VIEW n AS SELECT value FROM sequence(rate => 100)")).unwrap();
+    /// let pipeline = session.pipeline_of(&["n"]).unwrap();
+    /// runtime.start("n", pipeline, false).unwrap();
+    /// let again = statement("CREATE OR REPLACE MATERIALIZED VIEW n AS SELECT value + 1 AS m FROM sequence(rate => 100)");
+    /// assert_eq!(session.replaces(&again), Some("n"));
+    /// assert_eq!(session.replace(&again).unwrap(), Inherited::Nothing);
+    /// assert_eq!(runtime.views("n").unwrap()[0].read().unwrap().schema().field(0).name(), "m");
+    /// ```
+    pub fn replace(&mut self, statement: &Statement) -> Result<Inherited, Error> {
+        let name =
+            self.replaces(statement).ok_or_else(|| Cause::bug("the statement replaces nothing that runs"))?;
+        let runtime = self.runtime().clone();
+        let (old, folder) = (runtime.query(name)?, runtime.replacement_folder(name));
+        let (pipeline, _) =
+            self.plan_replaced(statement, name, folder.as_deref(), runtime.defined_catalog())?;
+        let is_durable = pipeline.journal().is_some();
+        if is_durable && pipeline.computation() == old.identity.computation {
+            return self.continue_with(statement, name, &old);
+        }
+        let is_view = matches!(statement.kind, StatementKind::CreateMaterializedView(_));
+        let replacement = Replacement { name, statement, old, pipeline, folder };
+        if replacement.pipeline.has_own_clock() {
+            if replacement.old.recovered.is_some() {
+                return Err(has_own_journal(name).into());
+            }
+            return self.exchange(replacement, Inherited::Nothing);
+        }
+        match is_view {
+            true => self.fill(replacement),
+            false => self.exchange_sink(replacement),
+        }
+    }
+
+    /// The query computes the same: it ends, and continues with what it has in its folder.
+    fn continue_with(
+        &mut self,
+        statement: &Statement,
+        name: &str,
+        old: &Arc<NamedQuery>,
+    ) -> Result<Inherited, Error> {
+        let runtime = self.runtime().clone();
+        let folder = runtime.settings_of(&old.identity.kept)?.journal;
+        let (pipeline, _) =
+            self.plan_replaced(statement, name, folder.as_deref(), runtime.defined_catalog())?;
+        let kept = runtime.to_be_kept(name, &pipeline, self.is_strict());
+        let clock_name = old.clock_name().to_owned();
+        let query = NewQuery { kept, clock_name, pipeline, is_new: false };
+        self.take_place(statement, old, query, folder.as_deref())?;
+        Ok(Inherited::State)
+    }
+
+    /// A sink has one writer at a time: the old query ends, and the new one continues behind its last commit.
+    fn exchange_sink(&mut self, mut replacement: Replacement<'_>) -> Result<Inherited, Error> {
+        let Replacement { name, pipeline, old, .. } = &mut replacement;
+        let continues = pipeline.is_under(self.runtime().clock()) && old.recovered.is_some();
+        if !continues || pipeline.says_where_to_begin() {
+            return self.exchange(replacement, Inherited::Nothing);
+        }
+        // What it commits from here on is not lost, but given again: it is told to end before it is asked how far it is.
+        old.abandon();
+        let committed = old.report(name).cycle.or(old.begins_after);
+        let beginning = committed.map_or(Beginning::Earliest, Beginning::After);
+        pipeline.set_beginning(beginning);
+        self.exchange(replacement, Inherited::Place(committed))
+    }
+
+    /// The old query ends, and then the new one begins.
+    fn exchange(&mut self, replacement: Replacement<'_>, inherited: Inherited) -> Result<Inherited, Error> {
+        let Replacement { name, statement, old, pipeline, folder } = replacement;
+        let kept = self.runtime().to_be_kept(name, &pipeline, self.is_strict());
+        let query =
+            NewQuery { kept, clock_name: clock_name(name, folder.as_deref()), pipeline, is_new: true };
+        self.take_place(statement, &old, query, folder.as_deref())?;
+        Ok(inherited)
+    }
+
+    /// Ends a query, and starts another one in its place; if that fails, the first one again.
+    fn take_place(
+        &mut self,
+        statement: &Statement,
+        old: &Arc<NamedQuery>,
+        query: NewQuery,
+        folder: Option<&Path>,
+    ) -> Result<(), Error> {
+        let runtime = self.runtime().clone();
+        let (name, new_clock_name) = (query.kept.name.clone(), query.clock_name.clone());
+        let computation = query.pipeline.computation().to_owned();
+        old.abandon();
+        let started = runtime.start_with(query, |kept, views| {
+            let kept = runtime.kept_catalog().replace(kept, views, |catalog| {
+                self.plan_again(statement, &name, (folder, &computation), catalog)
+            });
+            kept.map_err(cause_of)
+        });
+        let old_folder = runtime.settings_of(&old.identity.kept)?.journal;
+        match started {
+            Ok(()) => {
+                if old.clock_name() != new_clock_name {
+                    runtime.clock().forget(old.clock_name());
+                }
+                if let Some(old_folder) = old_folder.filter(|old_folder| Some(old_folder.as_path()) != folder)
+                {
+                    runtime.remove_replaced(&old_folder);
+                }
+                Ok(())
+            }
+            Err(mut cause) => {
+                if let Some(folder) = folder.filter(|folder| old_folder.as_deref() != Some(*folder)) {
+                    runtime.remove_replaced(folder);
+                }
+                let kept = old.identity.kept.clone();
+                let start = runtime.kept_catalog().note_started(name.clone());
+                runtime.restart(kept, old.clock_name().to_owned(), start);
+                cause.message =
+                    format!("'{name}' is not replaced, and continues as it was: {}", cause.message).into();
+                Err(cause.into())
+            }
+        }
+    }
+
+    /// A view is filled beside the query that runs, and then takes its place.
+    fn fill(&mut self, mut replacement: Replacement<'_>) -> Result<Inherited, Error> {
+        let runtime = self.runtime().clone();
+        let is_durable = replacement.pipeline.is_under(runtime.clock());
+        let says_where = replacement.pipeline.says_where_to_begin();
+        if is_durable && !says_where {
+            replacement.pipeline.set_beginning(Beginning::Earliest);
+        }
+        let is_filled = replacement.pipeline.beginning() == Some(Beginning::Earliest);
+        let Replacement { name, statement, old, pipeline, folder } = replacement;
+        let beside = format!("{name} (replacement)");
+        let before = runtime.reserve(&beside, &[]).map_err(|_| is_being_replaced(name))?;
+        let kept = runtime.to_be_kept(name, &pipeline, self.is_strict());
+        let clock_name = clock_name(name, folder.as_deref());
+        let query = NewQuery { kept, clock_name: clock_name.clone(), pipeline, is_new: true };
+        let started = runtime.run(query, |_, _| Ok(Box::new(|| ()))).map_err(Error::from);
+        let filled = started.and_then(|query| {
+            runtime.enter(beside.clone(), Arc::clone(&query));
+            let lost = query.begins_after.filter(|_| is_durable && !says_where);
+            let filled = match lost {
+                Some(cycle) => Err(would_lose(name, cycle).into()),
+                None => self.take_over(statement, (&old, &query), folder.as_deref()),
+            };
+            filled.inspect_err(|_| query.abandon()).map(|()| query)
+        });
+        runtime.release(&beside, before);
+        let query = filled.inspect_err(|_| {
+            runtime.clock().forget(&clock_name);
+            folder.iter().for_each(|folder| runtime.remove_replaced(folder));
+        })?;
+        let begins_after = query.begins_after;
+        runtime.enter(name.to_owned(), query);
+        old.abandon();
+        runtime.clock().forget(old.clock_name());
+        if let Some(folder) = runtime.settings_of(&old.identity.kept)?.journal {
+            runtime.remove_replaced(&folder);
+        }
+        Ok(match begins_after {
+            _ if !(is_durable && is_filled) => Inherited::Nothing,
+            None => Inherited::AllRows,
+            Some(cycle) => Inherited::RowsAfter(cycle),
+        })
+    }
+
+    /// Waits until a new query has caught up with the old one. Then the log has it, and its views are read.
+    fn take_over(
+        &mut self,
+        statement: &Statement,
+        (old, new): (&NamedQuery, &NamedQuery),
+        folder: Option<&Path>,
+    ) -> Result<(), Error> {
+        let runtime = self.runtime().clone();
+        let Identity { kept, computation, .. } = &new.identity;
+        self.wait_for(new, old, &kept.name)?;
+        runtime.kept_catalog().replace(kept.clone(), &new.views, |catalog| {
+            self.plan_again(statement, &kept.name, (folder, computation), catalog)
+        })?;
+        Ok(())
+    }
+
+    /// The next version of the catalogue, in which the statement must mean what the query computes that was started for it.
+    fn plan_again(
+        &mut self,
+        statement: &Statement,
+        name: &str,
+        (folder, computation): (Option<&Path>, &str),
+        catalog: Catalog,
+    ) -> Result<Catalog, Error> {
+        let (pipeline, next) = self.plan_replaced(statement, name, folder, catalog)?;
+        match pipeline.computation() == computation {
+            true => Ok(next),
+            false => Err(stays(name, "what its new query names was redefined meanwhile; try again").into()),
+        }
+    }
+
+    /// Waits until a query has everything that another one has.
+    fn wait_for(&self, new: &NamedQuery, old: &NamedQuery, name: &str) -> Result<(), Cause> {
+        let (cancellation, patience) = (self.cancellation(), Patience::up_to(LOOK_MAX));
+        let requests = cancellation.requests();
+        loop {
+            if cancellation.requests() > requests || self.runtime().is_closing() {
+                return Err(stays(name, "the statement was cancelled before the new query had caught up"));
+            }
+            let report = new.report(name);
+            let is_there = match (report.state, old.state()) {
+                (Some(QueryState::Failed), _) => {
+                    let problem = report.problem.unwrap_or_default();
+                    return Err(stays(name, &format!("the new query has failed: {problem}")));
+                }
+                (Some(QueryState::Ended), _) => true,
+                (_, QueryState::Running) => report.cycle >= old.report(name).cycle,
+                _ => report.lag.cycles == 0,
+            };
+            if is_there {
+                return Ok(());
+            }
+            thread::sleep(patience.wait());
+        }
+    }
+}
+
+/// The name that a query has in the journal of the database: that of its folder, of which there is one.
+fn clock_name(name: &str, folder: Option<&Path>) -> String {
+    let of_folder = folder.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    of_folder.unwrap_or_else(|| name.to_owned())
+}
+
+fn cause_of(error: Error) -> Cause {
+    match error {
+        Error::Query(cause) => cause,
+        Error::Statement(error) => Cause::user(error.to_string()),
+    }
+}
+
+/// Nothing has changed.
+fn stays(name: &str, why: &str) -> Cause {
+    Cause::operation(format!("'{name}' is not replaced, and continues as it was: {why}"))
+}
+
+fn is_being_replaced(name: &str) -> Cause {
+    Cause::operation(format!("'{name}' is being replaced already; wait until that is done, or cancel it"))
+}
+
+fn has_own_journal(name: &str) -> Cause {
+    Cause::user(format!(
+        "'{name}' cannot be replaced by a query that computes something else: with cycles of its own, it has a \
+         journal of its own, which belongs to the old query; DROP it, and create it again"
+    ))
+}
+
+fn would_lose(name: &str, cycle: u64) -> Cause {
+    Cause::user(format!(
+        "to replace '{name}' would lose what it has computed from rows that the journal no longer has: it has those \
+         behind cycle {cycle}. Say WITH (start = 'earliest') to compute it again from these, or start = 'now' to begin \
+         empty; `retain` on a source keeps its rows"
+    ))
+}
