@@ -58,4 +58,4 @@ pub use self::text::{MAX_SCRIPT_BYTES, Problem, Script, ScriptLocation, Span, Te
 pub use self::turns::{Turn, Turns};
 pub use tidemill_connect::closest;
 pub use tidemill_operators::{Accumulator, Aggregate};
-pub use tidemill_store::{ReaderTurn, ReaderTurns};
+pub use tidemill_store::{ReaderTurn, ReaderTurns, StoreStatistics};

@@ -54,6 +54,7 @@ mod search;
 mod selection;
 mod sink;
 mod snapshot;
+mod store_memory;
 mod store_state;
 mod turns;
 mod version;

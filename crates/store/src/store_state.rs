@@ -9,6 +9,7 @@ use crate::config::StoreConfig;
 use crate::key_index::KeyIndex;
 use crate::keys::KeyHasher;
 use crate::marks::Marks;
+use crate::store_memory::StoreMemory;
 
 pub(crate) struct StoreState {
     pub config: StoreConfig,
@@ -17,6 +18,8 @@ pub(crate) struct StoreState {
     pub current: ArcSwap<Published>,
     /// The chunks of the newest version, or of the next: all rows that the index of keys leads to.
     pub staged: ArcSwap<ChunkList>,
+    /// What the store holds in memory.
+    pub memory: StoreMemory,
 }
 
 /// The newest version, and what is needed to go back to earlier ones.

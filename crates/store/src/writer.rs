@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use arc_swap::ArcSwap;
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
-use tidemill_core::Cause;
+use tidemill_core::{Cause, MemoryAccount};
 
 use crate::chunk::{Chunk, NEVER, bytes_of, too_large};
 use crate::chunk_list::ChunkList;
@@ -16,6 +16,7 @@ use crate::key_index::KeyIndexWriter;
 use crate::keys::{KeyEquality, KeyHasher};
 use crate::marks::{Mark, Marks};
 use crate::reader::StoreReader;
+use crate::store_memory::StoreMemory;
 use crate::store_state::{Published, StoreState, StoreStatistics};
 
 /// A chunk is complete when it has this many rows.
@@ -79,7 +80,8 @@ impl StoreWriter {
             statistics: StoreStatistics::default(),
         };
         let (current, staged) = (ArcSwap::from_pointee(published), ArcSwap::default());
-        let shared = Arc::new(StoreState { config, hasher, current, staged });
+        let memory = StoreMemory::default();
+        let shared = Arc::new(StoreState { config, hasher, current, staged, memory });
         let writer = StoreWriter {
             shared: shared.clone(),
             chunks: ChunkList::default(),
@@ -101,6 +103,29 @@ impl StoreWriter {
         Ok((writer, StoreReader { shared }))
     }
 
+    /// What the store holds counts in this account from here on, until the writer and all readers are gone. `holder` is what an
+    /// error at the limit names.
+    ///
+    /// ```
+    /// use tidemill_core::MemoryBudget;
+    /// use tidemill_core::arrow::schema::{DataType, Field, Schema};
+    /// use tidemill_store::{StoreConfig, StoreWriter};
+    ///
+    /// let schema = Schema::new(vec![Field::new("vid", DataType::Int64, false)]).into();
+    /// let budget = MemoryBudget::new(1 << 20);
+    /// let (store, _reader) = StoreWriter::new(StoreConfig::new(&schema))?;
+    /// store.count_in(budget.account(), "view 'recent'");
+    /// assert_eq!(budget.held(), 0);
+    /// # Ok::<(), tidemill_core::Cause>(())
+    /// ```
+    pub fn count_in(&self, account: MemoryAccount, holder: &str) {
+        self.shared.memory.count_in(account, holder, self.bytes_held());
+    }
+
+    fn bytes_held(&self) -> usize {
+        self.bytes() + self.index.as_ref().map_or(0, KeyIndexWriter::bytes)
+    }
+
     /// A handle to read the store.
     pub fn reader(&self) -> StoreReader {
         StoreReader { shared: self.shared.clone() }
@@ -114,7 +139,7 @@ impl StoreWriter {
     /// Stores the rows of a cycle, in order, and publishes the version. Readers see all of them or, on an error, none.
     ///
     /// # Errors
-    /// [`Cause::resource`] if the store is strict and would hold too much; [`Cause::bug`] if the cycle is not after the
+    /// [`Cause::resource`] if the store is strict and would hold too much, or there is no memory left for it; [`Cause::bug`] if the cycle is not after the
     /// last one, or the rows have other columns.
     pub fn append(&mut self, cycle: u64, batches: &[RecordBatch]) -> Result<(), Cause> {
         if let Some(newest) = self.newest_cycle.filter(|newest| *newest >= cycle) {
@@ -125,10 +150,12 @@ impl StoreWriter {
             return Err(Cause::bug(format!("a store was given rows of other columns: {:?}", wrong.schema())));
         }
         if batches.iter().any(|rows| rows.num_rows() > 0) {
+            self.shared.memory.grow(batches.iter().flat_map(RecordBatch::columns).map(bytes_of).sum())?;
             self.store(cycle, batches)?;
         }
         self.newest_cycle = Some(cycle);
         self.publish();
+        self.shared.memory.set(self.bytes_held());
         Ok(())
     }
 

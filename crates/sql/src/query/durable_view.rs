@@ -34,6 +34,11 @@ impl DurableView {
         let view = DurableView { sink: StoreSink::of(store), file, recorded, committed: recorded };
         Ok((view, reader))
     }
+
+    /// The store of its rows.
+    pub fn store(&self) -> &StoreWriter {
+        self.sink.store()
+    }
 }
 
 impl Sink for DurableView {

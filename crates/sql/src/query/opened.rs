@@ -8,8 +8,8 @@ use std::time::Duration;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use tidemill_engine::{
     Beginning, Cause, ClockRun, DatabaseClock, Durability, DurableClockRun, DurableRun, DurableSource,
-    Engine, Feed, FeedSettings, Journal, Limits, Maintenance, QueryFolder, QueryPosition, Recovered, Running,
-    Sink, Source, SystemClock, WorkerProcesses,
+    Engine, Feed, FeedSettings, Journal, Limits, Maintenance, MemoryAccount, QueryFolder, QueryPosition,
+    Recovered, Running, Sink, Source, SystemClock, WorkerProcesses,
 };
 use tidemill_store::{StoreConfig, StoreReader, StoreSink};
 use tracing::info;
@@ -149,7 +149,8 @@ impl Opened {
                 OutputTarget::Sink(definition) => (definition.open)(&sink_use)?,
                 OutputTarget::View(view) => {
                     let config = store_config(output, &view, &prepared.settings)?;
-                    let (sink, store) = view_sink(config, &output.name, journal.as_ref())?;
+                    let account = prepared.memory.account();
+                    let (sink, store) = view_sink(config, (&output.name, account), journal.as_ref())?;
                     views.push(ViewHandle::new(&output.name, store, view));
                     sink
                 }
@@ -163,16 +164,19 @@ impl Opened {
 /// The sink that keeps the rows of a view; in a durable query, it begins with those that an earlier run has kept.
 fn view_sink(
     config: StoreConfig,
-    name: &str,
+    (name, account): (&str, MemoryAccount),
     journal: Option<&OpenJournal>,
 ) -> Result<(Box<dyn Sink>, StoreReader), Cause> {
+    let holder = format!("view '{name}'");
     match journal {
         Some(journal) => {
             let (sink, store) = DurableView::open(config, journal.journal.stored_rows(name)?)?;
+            sink.store().count_in(account, &holder);
             Ok((Box::new(sink), store))
         }
         None => {
             let (sink, store) = StoreSink::new(config)?;
+            sink.store().count_in(account, &holder);
             Ok((Box::new(sink), store))
         }
     }

@@ -1,0 +1,37 @@
+//! The memory of a store, counted in the budget of whoever fills it.
+
+use std::sync::{Mutex, PoisonError};
+
+use tidemill_core::{Cause, MemoryAccount};
+
+/// What a store holds in memory. It counts as long as somebody can read the store, also when nobody fills it any more.
+#[derive(Default)]
+pub(crate) struct StoreMemory(Mutex<Counted>);
+
+#[derive(Default)]
+struct Counted {
+    account: MemoryAccount,
+    /// What an error names.
+    holder: String,
+}
+
+impl StoreMemory {
+    /// Counts in another account from here on.
+    pub fn count_in(&self, account: MemoryAccount, holder: &str, bytes: usize) {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counted = Counted { account, holder: holder.to_owned() };
+        counted.account.set(bytes as u64);
+    }
+
+    /// Holds this much more, if that is allowed.
+    pub fn grow(&self, bytes: usize) -> Result<(), Cause> {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Counted { account, holder } = &mut *counted;
+        account.grow(holder, bytes as u64)
+    }
+
+    /// Says how much is held now.
+    pub fn set(&self, bytes: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).account.set(bytes as u64);
+    }
+}
