@@ -1,7 +1,7 @@
 // The dataflow of a query as a drawing: each part to the right of those that it reads from.
 
 import { html } from "./vendor/htm-preact.js";
-import { count } from "./format.js";
+import { bytes, count } from "./format.js";
 
 const WIDTH = 196, HEIGHT = 58, GAP_X = 42, GAP_Y = 24, EDGE = 18;
 
@@ -29,6 +29,10 @@ export const Graph = ({ dataflow, limit }) => {
     const share = sum > 0 ? Math.round((100 * part.busy_ms) / sum) : 0;
     return `${count(part.rows_in)} in, ${count(part.rows_out)} out, ${share} %`;
   };
+  // What it holds in memory, behind its name.
+  const title = (part) => {
+    return part.state_bytes ? `${part.name}: its state takes about ${bytes(part.state_bytes)}` : part.name;
+  };
   const label = "Dataflow: " + dataflow.parts.map((part) => `${part.kind} ${part.name}`).join(", then ");
   return html`<div class="panel wide" tabindex="0" role="region" aria-label="Dataflow, can be scrolled">
     <svg class="graph" role="img" aria-label=${label} width=${width} height=${height} viewBox="0 0 ${width} ${height}">
@@ -41,7 +45,7 @@ export const Graph = ({ dataflow, limit }) => {
         const { x, y } = places[index];
         const isLimit = limit && (limit.index === index || (limit.index == null && limit.name === part.name && part.kind === "sink"));
         return html`<g class=${isLimit ? "busiest" : ""}>
-          <title>${part.name}</title>
+          <title>${title(part)}</title>
           <rect x=${x} y=${y} width=${WIDTH} height=${HEIGHT} rx="8" />
           <text x=${x + 10} y=${y + 22}>${short(part.name, 23)}</text>
           <text class="quiet" x=${x + 10} y=${y + 43}>${told(part)}</text>

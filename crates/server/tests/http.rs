@@ -67,6 +67,10 @@ fn status_says_what_each_query_has_done() {
     let busiest = parity["dataflow"]["busiest"].as_u64().unwrap() as usize;
     assert!(parts[busiest]["busy_ms"].as_f64().unwrap() > 0.0);
     assert_eq!(query(&status, "endless")["state"], "running");
+    // The cycle is a number, and how long cycles took stands beside it.
+    assert!(parity["cycle"].is_u64() && parity["cycle_times"]["count"].as_u64() > Some(0), "{parity}");
+    let operator = parts.iter().find(|part| part["kind"] == "operator").unwrap();
+    assert!(operator["state_bytes"].is_u64(), "{operator}");
 }
 
 #[test]
@@ -84,6 +88,10 @@ fn metrics_and_status_say_the_same() {
         900.0
     );
     assert_eq!(sample(&metrics, "tidemill_latency_bound_seconds{query=\"parity\"}"), 5.0);
+    assert_eq!(sample(&metrics, "tidemill_view_rows{view=\"parity\"}"), 2.0);
+    // Two BIGINTs in each of two rows, at least.
+    assert!(sample(&metrics, "tidemill_view_bytes{view=\"parity\"}") >= 32.0);
+    assert!(sample(&metrics, "tidemill_part_state_bytes{query=\"endless\",") >= 0.0);
     let committed =
         sample(&metrics, "tidemill_sink_cycles_committed_total{query=\"parity\",sink=\"parity\"}");
     let status = status(server.address());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tidemill_engine::{Counter, PoolStatus};
 use tidemill_service::{QueryReport, QueryState};
-use tidemill_sql::QueryStatus;
+use tidemill_sql::{QueryStatus, StoreStatistics, ViewHandle};
 
 use super::exposition::{Exposition, MetricKind};
 use super::shared::HttpState;
@@ -48,6 +48,7 @@ pub(super) fn text(shared: &HttpState) -> String {
     sources(&mut text, &shown);
     sinks(&mut text, &shown);
     parts(&mut text, &shown);
+    views(&mut text, &runtime.running_views());
     pools(&mut text, &runtime.catalog().pools());
     text.into_text()
 }
@@ -232,19 +233,28 @@ pub(super) fn shortened(name: &str) -> String {
 /// Transforms and operators. Their names may occur twice, their numbers do not.
 fn parts(text: &mut Exposition, shown: &[Shown<'_>]) {
     type Read = fn(&tidemill_engine::Work) -> f64;
-    let all: [(&'static str, &str, Read); 3] = [
-        ("tidemill_part_busy_seconds_total", "Worker time spent in a transform or operator.", |work| {
-            work.time_ns as f64 / 1e9
-        }),
-        ("tidemill_part_rows_in_total", "Rows that a transform or operator received.", |work| {
+    let all: [(&'static str, MetricKind, &str, Read); 4] = [
+        (
+            "tidemill_part_busy_seconds_total",
+            Total,
+            "Worker time spent in a transform or operator.",
+            |work| work.time_ns as f64 / 1e9,
+        ),
+        ("tidemill_part_rows_in_total", Total, "Rows that a transform or operator received.", |work| {
             work.rows_in as f64
         }),
-        ("tidemill_part_rows_out_total", "Rows that a transform or operator wrote.", |work| {
+        ("tidemill_part_rows_out_total", Total, "Rows that a transform or operator wrote.", |work| {
             work.rows_out as f64
         }),
+        (
+            "tidemill_part_state_bytes",
+            Gauge,
+            "About how much memory the state of an operator takes.",
+            |work| work.state_bytes as f64,
+        ),
     ];
-    for (name, help, read) in all {
-        let mut family = text.family(name, Total, help);
+    for (name, kind, help, read) in all {
+        let mut family = text.family(name, kind, help);
         for one in shown {
             for (number, work) in one.status.engine.work.iter().enumerate() {
                 let labels = [
@@ -254,6 +264,30 @@ fn parts(text: &mut Exposition, shown: &[Shown<'_>]) {
                 ];
                 family.sample(&labels, read(work));
             }
+        }
+    }
+}
+
+/// The rows that materialized views hold in memory, whether their queries run or have ended.
+fn views(text: &mut Exposition, views: &[ViewHandle]) {
+    type Read = fn(&StoreStatistics) -> u64;
+    let all: [(&'static str, MetricKind, &str, Read); 4] = [
+        ("tidemill_view_rows", Gauge, "Rows that a view holds.", |store| store.rows),
+        ("tidemill_view_bytes", Gauge, "Bytes in memory of a view's rows and of their index.", |store| {
+            (store.bytes + store.index_bytes) as u64
+        }),
+        ("tidemill_view_versions", Gauge, "Cycles of a view that can be read.", |store| {
+            store.versions as u64
+        }),
+        ("tidemill_view_rows_dropped_total", Total, "Rows that a view no longer keeps.", |store| {
+            store.rows_dropped
+        }),
+    ];
+    let statistics: Vec<_> = views.iter().map(|view| (view.name(), view.store().statistics())).collect();
+    for (name, kind, help, read) in all {
+        let mut family = text.family(name, kind, help);
+        for (view, store) in &statistics {
+            family.sample(&[("view", view)], read(store));
         }
     }
 }

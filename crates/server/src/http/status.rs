@@ -63,7 +63,7 @@ fn progress(report: &QueryReport, status: &QueryStatus) -> Value {
         "null_results": faults(&status.null_results),
         "counters": counters,
         "response": times(&engine.per_event),
-        "cycle": times(&engine.per_cycle),
+        "cycle_times": times(&engine.per_cycle),
         "within_bound": within.map(|bound| engine.per_event.share_within(bound)),
         "sources": sources.map(|((name, feed), watermark)| source(name, feed, watermark)).collect::<Vec<_>>(),
         "sinks": engine.sinks.iter().map(|sink| json!({
@@ -130,6 +130,7 @@ fn dataflow(dataflow: &Dataflow, status: &QueryStatus) -> Value {
             "busy_ms": work.map(|work| work.time_ns as f64 / 1e6),
             "rows_in": work.map(|work| work.rows_in),
             "rows_out": work.map(|work| work.rows_out),
+            "state_bytes": work.map(|work| work.state_bytes),
         })
     });
     json!({
