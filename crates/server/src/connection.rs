@@ -3,10 +3,11 @@
 use std::io::{self, BufReader, Read};
 use std::net::Shutdown;
 use std::thread;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use tidemill_service::{Cancellation, Role, Session};
 
+use crate::activity::Activity;
 use crate::client_stream::ClientStream;
 use crate::connections::{ConnectionKey, end_at_once};
 use crate::conversation::Conversation;
@@ -27,7 +28,7 @@ const ENCRYPTION_WISHES_MAX: usize = 2;
 pub(crate) fn serve(stream: &ClientStream, key: &ConnectionKey, shared: &ServerState) {
     match begin(stream, key, shared) {
         Ok(Some(begun)) => {
-            if let Err(error) = converse(stream, begun, shared) {
+            if let Err(error) = converse(stream, key, begun, shared) {
                 tracing::debug!(%error, process = key.process, "a connection broke");
             }
         }
@@ -130,7 +131,8 @@ fn begin(
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(shared.options.unread_max)?;
     let session = Session::new(&shared.runtime);
-    if !shared.connections.begin(key.process, session.cancellation()) {
+    let activity = activity(stream, key, &parameters)?;
+    if !shared.connections.begin(session.cancellation(), activity) {
         let report = match shared.connections.is_stopping() {
             true => Report::fatal(ADMIN_SHUTDOWN, "the server is shutting down"),
             false => Report::fatal(
@@ -155,6 +157,29 @@ fn begin(
     writer.cancel_key(key.process, key.secret)?;
     writer.flush()?;
     Ok(Some(Begun { session, identity, settings }))
+}
+
+/// What others see of a session that begins.
+fn activity(
+    stream: &ClientStream,
+    key: &ConnectionKey,
+    parameters: &[(String, String)],
+) -> io::Result<Activity> {
+    let parameter = |wanted: &str| {
+        let found = parameters.iter().find(|(name, _)| name == wanted);
+        found.map_or(String::new(), |(_, value)| value.clone())
+    };
+    let now = SystemTime::now();
+    Ok(Activity {
+        process: key.process,
+        user: parameter("user"),
+        application: parameter("application_name"),
+        client: stream.socket().peer_addr()?.ip().to_canonical().to_string(),
+        began: now,
+        statement: String::new(),
+        since: now,
+        is_active: false,
+    })
 }
 
 /// Why a client must not continue without encryption.
@@ -190,7 +215,12 @@ fn identify(
 }
 
 /// Answers what the client sends, while another thread reads it.
-fn converse(stream: &ClientStream, begun: Begun, shared: &ServerState) -> io::Result<()> {
+fn converse(
+    stream: &ClientStream,
+    key: &ConnectionKey,
+    begun: Begun,
+    shared: &ServerState,
+) -> io::Result<()> {
     let Begun { session, identity, settings } = begun;
     let inbox = Inbox::new(shared.options.message_bytes_max);
     let cancellation = session.cancellation();
@@ -199,8 +229,8 @@ fn converse(stream: &ClientStream, begun: Begun, shared: &ServerState) -> io::Re
         let reader = thread::Builder::new().name("read a client".into()).stack_size(READER_STACK_BYTES);
         let reading = reader.spawn_scoped(scope, || read(stream, &inbox, &cancellation, bytes_max));
         let conversed = reading.and_then(|_| {
-            let conversation =
-                Conversation::new(session, identity, settings, shared, &inbox, Writer::new(stream));
+            let who = (key.process, identity);
+            let conversation = Conversation::new(session, who, settings, shared, &inbox, Writer::new(stream));
             conversation.run()
         });
         inbox.leave();

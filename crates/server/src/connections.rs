@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use tidemill_service::Cancellation;
 
+use crate::activity::{Activity, Ending};
+
 /// The open connections.
 pub(crate) struct Connections {
     sessions_max: usize,
@@ -27,8 +29,15 @@ struct State {
 struct Open {
     secret: i32,
     stream: TcpStream,
-    /// Of the session, when it has begun.
-    cancellation: Option<Cancellation>,
+    /// When it has begun.
+    session: Option<OpenSession>,
+}
+
+struct OpenSession {
+    cancellation: Cancellation,
+    activity: Activity,
+    /// Whether another session has ended it.
+    is_ended: bool,
 }
 
 /// What identifies a connection: a client that knows both numbers may cancel its query.
@@ -48,11 +57,11 @@ impl Connections {
 
     /// Those that are not sessions yet.
     pub fn beginning(&self) -> usize {
-        self.lock().open.values().filter(|open| open.cancellation.is_none()).count()
+        self.lock().open.values().filter(|open| open.session.is_none()).count()
     }
 
     pub fn sessions(&self) -> usize {
-        self.lock().open.values().filter(|open| open.cancellation.is_some()).count()
+        self.lock().open.values().filter(|open| open.session.is_some()).count()
     }
 
     pub fn is_stopping(&self) -> bool {
@@ -70,21 +79,57 @@ impl Connections {
         };
         // The hash of nothing under keys that the system has drawn.
         let secret = RandomState::new().build_hasher().finish() as i32;
-        state.open.insert(process, Open { secret, stream, cancellation: None });
+        state.open.insert(process, Open { secret, stream, session: None });
         Ok(ConnectionKey { process, secret })
     }
 
     /// Begins the session of a connection; whether there is room for it.
-    pub fn begin(&self, process: i32, cancellation: Cancellation) -> bool {
+    pub fn begin(&self, cancellation: Cancellation, activity: Activity) -> bool {
         let mut state = self.lock();
-        let sessions = state.open.values().filter(|open| open.cancellation.is_some()).count();
+        let sessions = state.open.values().filter(|open| open.session.is_some()).count();
         if sessions >= self.sessions_max || state.is_stopping {
             return false;
         }
-        if let Some(open) = state.open.get_mut(&process) {
-            open.cancellation = Some(cancellation);
+        if let Some(open) = state.open.get_mut(&activity.process) {
+            open.session = Some(OpenSession { cancellation, activity, is_ended: false });
         }
         true
+    }
+
+    /// What the sessions are doing, in the order of their numbers.
+    pub fn activities(&self) -> Vec<Activity> {
+        let state = self.lock();
+        let sessions = state.open.values().filter_map(|open| open.session.as_ref());
+        sessions.map(|session| session.activity.clone()).collect()
+    }
+
+    /// Changes what is known of what a session is doing.
+    pub fn note(&self, process: i32, change: impl FnOnce(&mut Activity)) {
+        let mut state = self.lock();
+        if let Some(session) = state.open.get_mut(&process).and_then(|open| open.session.as_mut()) {
+            change(&mut session.activity);
+        }
+    }
+
+    /// Ends a session, or what it waits for.
+    pub fn end(&self, process: i32, ending: Ending) {
+        let mut state = self.lock();
+        let Some(Open { stream, session: Some(session), .. }) = state.open.get_mut(&process) else { return };
+        if ending == Ending::Session {
+            session.is_ended = true;
+            let _ = stream.shutdown(Shutdown::Read);
+        }
+        end_at_once(&session.cancellation);
+    }
+
+    /// Whether another session has ended this one.
+    pub fn is_ended(&self, process: i32) -> bool {
+        let state = self.lock();
+        state
+            .open
+            .get(&process)
+            .and_then(|open| open.session.as_ref())
+            .is_some_and(|session| session.is_ended)
     }
 
     pub fn remove(&self, process: i32) {
@@ -96,8 +141,8 @@ impl Connections {
     pub fn cancel(&self, process: i32, secret: i32) {
         let state = self.lock();
         let open = state.open.get(&process).filter(|open| open.secret == secret);
-        if let Some(cancellation) = open.and_then(|open| open.cancellation.as_ref()) {
-            end_at_once(cancellation);
+        if let Some(session) = open.and_then(|open| open.session.as_ref()) {
+            end_at_once(&session.cancellation);
         }
     }
 
@@ -106,7 +151,7 @@ impl Connections {
         let mut state = self.lock();
         state.is_stopping = true;
         for open in state.open.values() {
-            open.cancellation.iter().for_each(end_at_once);
+            open.session.iter().for_each(|session| end_at_once(&session.cancellation));
             // Nothing more comes in; what is being answered goes out.
             let _ = open.stream.shutdown(Shutdown::Read);
         }

@@ -17,6 +17,7 @@
 //! server.stop();
 //! ```
 
+mod activity;
 mod authentication;
 mod client_stream;
 mod connection;
@@ -34,6 +35,7 @@ mod running;
 mod server;
 mod server_state;
 mod session_settings;
+mod sessions;
 mod statement_timeout;
 mod text_rows;
 mod values;

@@ -47,7 +47,7 @@ impl Server {
         };
         let listener = TcpListener::bind(address).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        let connections = Connections::new(options.connections_max);
+        let connections = Arc::new(Connections::new(options.connections_max));
         let asks_nobody = address.ip().is_loopback() || options.is_insecure;
         let (runtime, attempts) = (runtime.clone(), LoginAttempts::default());
         let deadlines = Arc::default();

@@ -48,7 +48,7 @@ impl Default for ServerOptions {
 pub(crate) struct ServerState {
     pub runtime: Runtime,
     pub options: ServerOptions,
-    pub connections: Connections,
+    pub connections: Arc<Connections>,
     pub attempts: LoginAttempts,
     /// Of the statements that may take a limited time.
     pub deadlines: Arc<Deadlines>,

@@ -9,9 +9,10 @@ use super::own_statement::OwnStatement;
 use super::savepoints::SavepointStatement;
 use super::wanted::Wanted;
 use super::{Conversation, Result, Stop};
+use crate::activity::Ending;
 use crate::report::{
     ACTIVE_TRANSACTION, IN_FAILED_TRANSACTION, INVALID_STATEMENT_NAME, NO_ACTIVE_TRANSACTION, NOT_SUPPORTED,
-    Report,
+    Report, UNDEFINED_SETTING,
 };
 use crate::text_rows::{plan_table, text_table};
 use crate::values::write_value;
@@ -34,6 +35,9 @@ impl Conversation<'_> {
             return Err(Report::error(IN_FAILED_TRANSACTION, message).with_hint("ROLLBACK").into());
         }
         self.identity.check(self.role, wanted.needed_role(&self.identity))?;
+        if let Some(text) = wanted.shown() {
+            self.shared.connections.note(self.process, |activity| activity.execute(&text));
+        }
         match wanted {
             Wanted::Own(own) => self.execute_own(own),
             Wanted::Statement(statement) => match statement.kind {
@@ -56,7 +60,7 @@ impl Conversation<'_> {
             let report = Report::error(ACTIVE_TRANSACTION, message);
             return Err(report.with_hint("execute it outside of BEGIN and COMMIT (autocommit)").into());
         }
-        if let Some(mut planner) = self.catalogue_planner(statement) {
+        if let Some(mut planner) = self.catalogue_planner(statement, true) {
             return match planner.execute(statement).map_err(Report::from)? {
                 Planned::Rows(rows) => Ok(Answer::Rows(Rows::ready(rows, "SELECT", &self.session)?)),
                 _ => {
@@ -99,10 +103,13 @@ impl Conversation<'_> {
         }
     }
 
-    /// What plans a statement that names something of PostgreSQL's catalogue; `None` if it does not.
-    pub(super) fn catalogue_planner(&mut self, statement: &Statement) -> Option<Planner> {
+    /// What plans a statement that names something of PostgreSQL's catalogue; `None` if it does not. `acts`: it is executed.
+    pub(super) fn catalogue_planner(&mut self, statement: &Statement, acts: bool) -> Option<Planner> {
         match statement.kind {
-            StatementKind::Query(..) => pg_catalog::planner(&mut self.session, &self.settings, statement),
+            StatementKind::Query(..) => {
+                let sessions = self.sessions(acts);
+                pg_catalog::planner(&mut self.session, &self.settings, &sessions, statement)
+            }
             _ => None,
         }
     }
@@ -189,6 +196,8 @@ impl Conversation<'_> {
                 self.reset_settings()?;
                 done("DISCARD ALL")
             }
+            OwnStatement::ShowSessions => self.show_sessions(own),
+            OwnStatement::Cancel(session) => self.cancel(*session),
             OwnStatement::Nothing(tag) => done(tag),
         }
     }
@@ -220,6 +229,38 @@ impl Conversation<'_> {
                 report.lag.cycles.to_string(),
                 format!("{:.3}", report.lag.oldest_ns as f64 / 1e9),
                 report.problem.unwrap_or_default(),
+            ];
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+        }
+        self.shown(own, columns.into())
+    }
+
+    /// Cancels what a session waits for.
+    fn cancel(&self, session: i32) -> Result<Answer> {
+        let ended = self.sessions(true).end(session.into(), Ending::Statement);
+        match ended.map_err(tidemill_service::Error::from).map_err(Report::from)? {
+            true => Ok(Answer::Done("CANCEL".to_owned())),
+            false => {
+                let report = Report::error(UNDEFINED_SETTING, format!("there is no session {session}"));
+                Err(report.with_hint("SHOW SESSIONS").into())
+            }
+        }
+    }
+
+    /// The sessions, and what they are doing.
+    fn show_sessions(&self, own: &OwnStatement) -> Result<Answer> {
+        let mut columns: [Vec<String>; 7] = Default::default();
+        let sessions = self.sessions(false);
+        for activity in self.shared.connections.activities() {
+            let seconds = activity.since.elapsed().unwrap_or_default().as_secs_f64();
+            let row = [
+                activity.process.to_string(),
+                activity.user.clone(),
+                activity.application.clone(),
+                activity.client.clone(),
+                activity.state().to_owned(),
+                format!("{seconds:.3}"),
+                sessions.statement_of(&activity),
             ];
             columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
         }

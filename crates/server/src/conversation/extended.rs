@@ -52,7 +52,7 @@ impl Conversation<'_> {
                     let message = format!("a statement has at most {} parameters", u16::MAX);
                     return Err(Report::error(PROGRAM_LIMIT, message).into());
                 }
-                match self.catalogue_planner(statement) {
+                match self.catalogue_planner(statement, false) {
                     Some(planner) => planner.parameter_types(statement, &given),
                     None => self.session.parameter_types(statement, &given),
                 }
@@ -172,7 +172,7 @@ impl Conversation<'_> {
                 Ok(Some(columns(&text_schema(&[PLAN_COLUMN]), formats)))
             }
             Some(Wanted::Statement(statement)) => {
-                let schema = match self.catalogue_planner(statement) {
+                let schema = match self.catalogue_planner(statement, false) {
                     Some(mut planner) => planner.columns(statement).map_err(Report::from)?,
                     None => self.session.columns(statement).map_err(Report::from)?,
                 };

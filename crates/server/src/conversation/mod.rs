@@ -33,6 +33,7 @@ use self::prepared::{Portal, PreparedStatement};
 use self::savepoints::Savepoint;
 use self::transaction_settings::SettingsAtEnd;
 use self::wanted::Wanted;
+use crate::activity::Activity;
 use crate::client_stream::ClientStream;
 use crate::deadlines::Deadline;
 use crate::identity::Identity;
@@ -43,6 +44,7 @@ use crate::report::{
 };
 use crate::server_state::ServerState;
 use crate::session_settings::SessionSettings;
+use crate::sessions::Sessions;
 use crate::wire::{Request, TransactionStatus, Writer};
 
 /// Why an answer was not completed.
@@ -72,6 +74,8 @@ type Result<T> = std::result::Result<T, Stop>;
 /// A client's session, from its first request to its last.
 pub(crate) struct Conversation<'a> {
     session: Session,
+    /// Its number among the sessions of the server.
+    process: i32,
     identity: Identity,
     /// What it may do, as it was when the newest request came.
     role: Role,
@@ -92,7 +96,7 @@ pub(crate) struct Conversation<'a> {
 impl<'a> Conversation<'a> {
     pub fn new(
         session: Session,
-        identity: Identity,
+        (process, identity): (i32, Identity),
         settings: SessionSettings,
         shared: &'a ServerState,
         inbox: &'a Inbox,
@@ -100,6 +104,7 @@ impl<'a> Conversation<'a> {
     ) -> Self {
         Conversation {
             session,
+            process,
             identity,
             role: Role::Reader,
             settings,
@@ -139,7 +144,7 @@ impl<'a> Conversation<'a> {
     }
 
     fn converse(&mut self) -> io::Result<()> {
-        self.writer.ready(self.transaction)?;
+        self.rest()?;
         // After an error the client's requests are passed over until it asks whether everything is done.
         let mut is_passing_over = false;
         loop {
@@ -164,7 +169,7 @@ impl<'a> Conversation<'a> {
                 Request::Sync => {
                     is_passing_over = false;
                     self.end_of_batch();
-                    self.writer.ready(self.transaction)?;
+                    self.rest()?;
                     continue;
                 }
                 _ if is_passing_over => continue,
@@ -175,9 +180,7 @@ impl<'a> Conversation<'a> {
                 Err(Stop::Connection(error)) => return Err(error),
                 Err(Stop::Gone) => return self.leave(),
                 // The server cancels what its sessions wait for when it ends.
-                Err(Stop::Report(report))
-                    if report.code == QUERY_CANCELED && self.shared.connections.is_stopping() =>
-                {
+                Err(Stop::Report(report)) if report.code == QUERY_CANCELED && self.is_ending() => {
                     return self.leave();
                 }
                 Err(Stop::Report(report)) => {
@@ -195,9 +198,15 @@ impl<'a> Conversation<'a> {
             }
             if is_simple {
                 self.end_of_batch();
-                self.writer.ready(self.transaction)?;
+                self.rest()?;
             }
         }
+    }
+
+    /// The client's turn.
+    fn rest(&mut self) -> io::Result<()> {
+        self.shared.connections.note(self.process, Activity::rest);
+        self.writer.ready(self.transaction)
     }
 
     /// What the user may do can change while the session lasts.
@@ -216,9 +225,29 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Whether the session ends, but not because its client wants it.
+    fn is_ending(&self) -> bool {
+        let connections = &self.shared.connections;
+        connections.is_stopping() || connections.is_ended(self.process)
+    }
+
+    /// The sessions of the server. `acts`: what a statement calls to end them counts.
+    pub(super) fn sessions(&self, acts: bool) -> Sessions {
+        Sessions {
+            connections: Arc::clone(&self.shared.connections),
+            own: self.process,
+            user: self.settings.get("session_authorization").unwrap_or_default().to_owned(),
+            is_owner: self.role == Role::Owner,
+            acts,
+        }
+    }
+
     fn leave(&mut self) -> io::Result<()> {
         if self.shared.connections.is_stopping() {
             self.writer.report(&Report::fatal(ADMIN_SHUTDOWN, "the server is shutting down"))?;
+            self.writer.flush()?;
+        } else if self.shared.connections.is_ended(self.process) {
+            self.writer.report(&Report::fatal(ADMIN_SHUTDOWN, "another session has ended this one"))?;
             self.writer.flush()?;
         }
         Ok(())

@@ -19,6 +19,10 @@ const FRAGMENT_COLUMNS: [&str; 9] = [
     "rows_dropped",
 ];
 
+/// What `SHOW SESSIONS` tells.
+const SESSION_COLUMNS: [&str; 7] =
+    ["session", "user", "application", "client", "state", "seconds", "statement"];
+
 /// A statement about the session itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OwnStatement {
@@ -42,6 +46,9 @@ pub(crate) enum OwnStatement {
     /// Where the rows of materialized views are.
     ShowFragments,
     ShowUsers,
+    ShowSessions,
+    /// Cancels what this session waits for.
+    Cancel(i32),
     /// Changes who may connect.
     User(UserStatement),
     /// Forgets prepared statements: this one, or all.
@@ -86,6 +93,14 @@ impl OwnStatement {
             ["SHOW", "QUERIES"] => OwnStatement::ShowQueries,
             ["SHOW", "FRAGMENTS"] => OwnStatement::ShowFragments,
             ["SHOW", "USERS" | "ROLES"] => OwnStatement::ShowUsers,
+            ["SHOW", "SESSIONS"] => OwnStatement::ShowSessions,
+            ["CANCEL", session] | ["CANCEL", "SESSION", session] => match session.parse() {
+                Ok(session) => OwnStatement::Cancel(session),
+                Err(_) => {
+                    let report = Report::error(SYNTAX_ERROR, "CANCEL takes the number of a session");
+                    return Some(Err(report.with_hint("SHOW SESSIONS lists them; DROP ends a view or sink")));
+                }
+            },
             ["SHOW", "TIME", "ZONE"] => OwnStatement::Show("TimeZone".to_owned()),
             ["SHOW", "TRANSACTION", "ISOLATION", "LEVEL"] => {
                 OwnStatement::Show("transaction_isolation".to_owned())
@@ -109,6 +124,7 @@ impl OwnStatement {
         match self {
             OwnStatement::Show(name) => Some(vec![name]),
             OwnStatement::ShowAll => Some(vec!["name", "setting"]),
+            OwnStatement::ShowSessions => Some(SESSION_COLUMNS.to_vec()),
             OwnStatement::ShowUsers => Some(vec!["name", "role"]),
             OwnStatement::ShowFragments => Some(FRAGMENT_COLUMNS.to_vec()),
             OwnStatement::ShowQueries => {

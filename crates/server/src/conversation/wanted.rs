@@ -1,7 +1,7 @@
 //! A statement as a client has sent it.
 
 use tidemill_service::Role;
-use tidemill_sql::{Parameter, Piece, Statement};
+use tidemill_sql::{Parameter, Piece, Statement, StatementKind};
 
 use super::copy_statement::CopyStatement;
 use super::cursor_statement::CursorStatement;
@@ -44,6 +44,20 @@ impl Wanted {
             Wanted::Cursor(CursorStatement::Declare { query, .. }) => Some(query),
             Wanted::Own(_) | Wanted::Copy(_) | Wanted::Cursor(_) => None,
         }
+    }
+
+    /// What other sessions see of it; `None`: nothing, because it is done at once. Of a definition they see the first two words: the
+    /// rest may contain passwords.
+    pub fn shown(&self) -> Option<String> {
+        let query = match self {
+            Wanted::Copy(CopyStatement::In { .. }) => return Some("COPY ... FROM STDIN".to_owned()),
+            other => other.query()?,
+        };
+        let is_shown = !query.kind.is_definition() && !matches!(query.kind, StatementKind::Set { .. });
+        Some(match is_shown {
+            true => query.text.clone(),
+            false => query.text.split_whitespace().take(2).chain(["..."]).collect::<Vec<_>>().join(" "),
+        })
     }
 
     /// The same with values in the place of parameters.

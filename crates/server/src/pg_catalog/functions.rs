@@ -16,7 +16,7 @@ use crate::session_settings::SessionSettings;
 use crate::values::TYPES;
 
 /// The functions that there are.
-pub(super) const NAMES: [&str; 38] = [
+pub(super) const NAMES: [&str; 37] = [
     "col_description",
     "current_catalog",
     "current_database",
@@ -27,7 +27,6 @@ pub(super) const NAMES: [&str; 38] = [
     "format_type",
     "obj_description",
     "pg_advisory_unlock_all",
-    "pg_backend_pid",
     "pg_encoding_to_char",
     "pg_expandarray",
     "pg_function_is_visible",
@@ -74,8 +73,6 @@ pub(super) fn register(planner: &mut Planner, relations: &Relations, settings: &
         let value = value.to_owned();
         planner.register_function(name, vec![], TEXT, move |_| Ok(texts([Some(value.clone())])));
     }
-    let process = i64::from(std::process::id());
-    planner.register_function("pg_backend_pid", vec![], NUMBER, move |_| Ok(numbers([Some(process)])));
     let no = |_: &[ArrayRef]| Ok(Arc::new(BooleanArray::from(vec![false])) as ArrayRef);
     planner.register_function("pg_is_in_recovery", vec![], DataType::Boolean, no);
 

@@ -6,6 +6,7 @@ mod indexes;
 mod key_functions;
 mod numbers;
 mod relations;
+mod sessions;
 mod table;
 mod without_rows;
 
@@ -14,16 +15,22 @@ use tidemill_sql::{Planner, Statement};
 
 use self::relations::Relations;
 use crate::session_settings::SessionSettings;
+use crate::sessions::Sessions;
 
 /// A planner for a statement that names something of PostgreSQL's catalogue; `None` if it does not.
 pub(crate) fn planner(
     session: &mut Session,
     settings: &SessionSettings,
+    sessions: &Sessions,
     statement: &Statement,
 ) -> Option<Planner> {
     let names = statement.names();
     let is_named = |name: &str| names.iter().any(|named| named == name);
-    let mut known = relations::NAMES.into_iter().chain(functions::NAMES).chain(without_rows::names());
+    let mut known = relations::NAMES
+        .into_iter()
+        .chain(sessions::NAMES)
+        .chain(functions::NAMES)
+        .chain(without_rows::names());
     if !known.any(is_named) {
         return None;
     }
@@ -37,7 +44,11 @@ pub(crate) fn planner(
             planner.add_table(name, table.rows());
         }
     }
+    if is_named("pg_stat_activity") {
+        planner.add_table("pg_stat_activity", sessions::activity(sessions).rows());
+    }
     functions::register(&mut planner, &relations, settings);
+    sessions::register(&mut planner, sessions);
     key_functions::register(&mut planner, &relations);
     Some(planner)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidemill_engine::arrow::array::builder::{Int64Builder, ListBuilder};
 use tidemill_engine::arrow::array::{
-    ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, new_null_array,
+    ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray, new_null_array,
 };
 use tidemill_engine::arrow::schema::{DataType, Field};
 
@@ -17,6 +17,8 @@ pub(super) enum Cell {
     Number(i64),
     Flag(bool),
     Numbers(Vec<i64>),
+    /// Microseconds since 1970.
+    Moment(i64),
     /// A value that is absent.
     Null,
 }
@@ -45,6 +47,8 @@ pub(super) enum CellKind {
     Text,
     Number,
     Flag,
+    /// A time.
+    Moment,
     /// A list of texts that is never there.
     Texts,
     /// A list of numbers.
@@ -86,6 +90,14 @@ impl Table {
                             _ => None,
                         })
                         .collect::<Int64Array>(),
+                ),
+                CellKind::Moment => Arc::new(
+                    cells
+                        .map(|cell| match cell {
+                            Cell::Moment(micros) => Some(*micros),
+                            _ => None,
+                        })
+                        .collect::<TimestampMicrosecondArray>(),
                 ),
                 CellKind::Flag => Arc::new(
                     cells
