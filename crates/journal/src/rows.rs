@@ -66,7 +66,9 @@ impl RowEncoder {
         let schema = rows.schema_ref();
         if !Arc::ptr_eq(schema, &self.schema) && schema.fields() != self.schema.fields() {
             let (rows, stream) = (fields_text(schema), fields_text(&self.schema));
-            return Err(Cause::bug(format!("rows of ({rows}) for the journal of a stream of ({stream})")));
+            let message =
+                format!("the journal of a stream with the columns ({stream}) got rows with ({rows})");
+            return Err(Cause::bug(message));
         }
         match &mut self.plain {
             Some(plain) => plain.encode(rows).map_err(refused),

@@ -117,9 +117,9 @@ impl Version {
                 .all(|(value, column)| value.len() == 1 && value.data_type() == column.data_type());
         match fits {
             true => Ok(()),
-            false => {
-                Err(Cause::bug(format!("a store was asked for the key {key:?}, which has other columns")))
-            }
+            false => Err(Cause::bug(format!(
+                "the store cannot look up the key {key:?}: its key has other columns"
+            ))),
         }
     }
 }

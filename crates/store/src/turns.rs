@@ -154,8 +154,8 @@ impl TurnState {
 
 fn busy(computing: usize, waiting: usize, time: Duration) -> Cause {
     Cause::resource(format!(
-        "the query has waited for {} s without its turn: {computing} queries are being computed, and {waiting} more \
-         wait; try again later, or CANCEL long ones",
+        "the query has waited for {} s and has not begun: {computing} queries are being computed, and {waiting} more \
+         wait; try again later, or end a long one: SHOW SESSIONS, CANCEL number",
         time.as_secs()
     ))
 }

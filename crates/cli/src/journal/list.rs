@@ -52,7 +52,7 @@ impl List {
         if listing.has_replacement {
             let _ = writeln!(
                 text,
-                "a query is being computed that is to replace the one of these cycles (tidemill run --replace)"
+                "another query is being computed, and will replace the query of these cycles (tidemill run --replace)"
             );
         }
         terminal::show(text.trim_end())?;

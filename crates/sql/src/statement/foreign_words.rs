@@ -122,7 +122,10 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     words("JSON_EXTRACT (*)", JSON_FIELD),
     words("JSON_EXTRACT_PATH_TEXT (*)", JSON_FIELD),
     words("TIME_BUCKET (*)", "write date_bin({1}, {2})"),
-    words("GEN_RANDOM_UUID (*)", "results do not depend on chance; number the rows where they come from"),
+    words(
+        "GEN_RANDOM_UUID (*)",
+        "results must not be random, so that a replay gives the same; number the rows at their source",
+    ),
     words("CREATE UNIQUE INDEX", NO_INDEX),
     words("CREATE EXTENSION", "there are no extensions; SHOW FUNCTIONS lists what there is"),
     words("CREATE MACRO _", "write CREATE FUNCTION {1}(parameter type) RETURNS type AS 'expression'"),
