@@ -53,7 +53,7 @@ pub(crate) struct Identity {
     pub kept: StartedQuery,
     /// The name that it has in the journal of the database.
     pub clock_name: String,
-    /// What it computes, see [`Pipeline::computation`](tidemill_sql::Pipeline::computation).
+    /// What it computes, see [`Pipeline::computation`](tidemill_sql::Pipeline::computation); empty if it cannot be planned.
     pub computation: String,
 }
 
@@ -92,9 +92,9 @@ impl NamedQuery {
     }
 
     /// A query that could not be started.
-    pub fn failed(kept: StartedQuery, cause: Cause) -> Arc<NamedQuery> {
+    pub fn failed(identity: Identity, cause: Cause) -> Arc<NamedQuery> {
         Arc::new(NamedQuery {
-            identity: Identity { clock_name: kept.name.clone(), kept, computation: String::new() },
+            identity,
             views: Vec::new(),
             recovered: None,
             begins_after: None,

@@ -10,6 +10,7 @@ use crate::Runtime;
 use crate::catalog_log::CatalogLog;
 use crate::catalog_record::{CatalogRecord, StartedQuery};
 use crate::kept_catalog::Start;
+use crate::query::Identity;
 use crate::query_folder::folder_in;
 use crate::starting::NewQuery;
 use crate::user::Users;
@@ -83,7 +84,9 @@ impl Runtime {
             let name = &query.name;
             let cause = format!("query '{name}' was not started, because only definitions were asked for");
             runtime.kept_catalog().note_started(name.clone());
-            runtime.note_failed(query, Cause::operation(cause));
+            let clock_name = query.name.clone();
+            let identity = Identity { kept: query, clock_name, computation: String::new() };
+            runtime.note_failed(identity, Cause::operation(cause));
         }
         Ok(runtime)
     }
@@ -124,18 +127,21 @@ impl Runtime {
             let names: Vec<&str> = kept.outputs.iter().map(String::as_str).collect();
             Planner::at(self.defined_catalog(), settings).pipeline_of(&names)
         });
+        let computation =
+            pipeline.as_ref().map_or(String::new(), |pipeline| pipeline.computation().to_owned());
+        let identity = Identity { kept: kept.clone(), clock_name: clock_name.clone(), computation };
         let started = pipeline.and_then(|pipeline| {
             if !pipeline.is_under(self.clock()) {
                 self.clock().forget(&clock_name);
             }
-            let query = NewQuery { kept: kept.clone(), clock_name, pipeline, is_new: false };
+            let query = NewQuery { kept, clock_name, pipeline, is_new: false };
             self.start_with(query, |_, views| {
                 self.kept_catalog().attach(views);
                 Ok(start)
             })
         });
         if let Err(cause) = started {
-            self.note_failed(kept, cause);
+            self.note_failed(identity, cause);
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tidemill_engine::{Beginning, Cause};
+use tidemill_engine::{Beginning, Cause, inspect};
 use tidemill_sql::{Catalog, Pipeline, SinkInput, Statement, StatementKind};
 
 use crate::patience::Patience;
@@ -72,6 +72,19 @@ struct Replacement<'a> {
     folder: Option<PathBuf>,
 }
 
+/// How a query is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It continues with its state.
+    Continue,
+    /// A view is filled beside it.
+    Fill,
+    /// A sink continues behind its last commit.
+    Follow,
+    /// It ends, and the new one begins.
+    Begin,
+}
+
 impl Session {
     /// The view or sink that a statement replaces, if a query writes to it that was started for it alone.
     pub fn replaces<'a>(&self, statement: &'a Statement) -> Option<&'a str> {
@@ -108,37 +121,87 @@ impl Session {
     /// assert_eq!(runtime.views("n").unwrap()[0].read().unwrap().schema().field(0).name(), "m");
     /// ```
     pub fn replace(&mut self, statement: &Statement) -> Result<Inherited, Error> {
+        let replacement = self.replacement(statement)?;
+        match self.way(&replacement)? {
+            Way::Continue => self.continue_with(replacement),
+            Way::Fill => self.fill(replacement),
+            Way::Follow => self.follow(replacement),
+            Way::Begin => self.exchange(replacement, Inherited::Nothing),
+        }
+    }
+
+    /// What [`replace`](Session::replace) would do, as a sentence. Nothing is done.
+    ///
+    /// # Errors
+    /// As `replace`, as far as that is known before it is tried.
+    pub(crate) fn describe_replacement(&mut self, statement: &Statement) -> Result<String, Error> {
+        let replacement = self.replacement(statement)?;
+        let way = self.way(&replacement)?;
+        let Replacement { name, pipeline, .. } = replacement;
+        let begins_earliest = pipeline.beginning() == Some(Beginning::Earliest);
+        Ok(match way {
+            Way::Continue => {
+                format!("replaces '{name}': computes the same, and keeps its state and its rows")
+            }
+            Way::Fill if pipeline.journal().is_none() => {
+                format!("replaces '{name}': begins empty, because its sources keep no rows")
+            }
+            Way::Fill if pipeline.says_where_to_begin() && !begins_earliest => {
+                format!("replaces '{name}': begins empty; the rows of '{name}' are lost")
+            }
+            Way::Fill if pipeline.says_where_to_begin() => {
+                format!("replaces '{name}': is computed again from the rows that the journal still has")
+            }
+            Way::Fill => format!(
+                "replaces '{name}': is computed again from the journal, and is refused if that no longer has all rows"
+            ),
+            Way::Follow => format!(
+                "replaces '{name}': continues behind the last cycle that was written, with an empty state"
+            ),
+            Way::Begin if begins_earliest => {
+                format!("replaces '{name}': writes everything again that the journal still has")
+            }
+            Way::Begin => format!("replaces '{name}': begins with the rows that come, with an empty state"),
+        })
+    }
+
+    fn replacement<'a>(&mut self, statement: &'a Statement) -> Result<Replacement<'a>, Error> {
         let name =
             self.replaces(statement).ok_or_else(|| Cause::bug("the statement replaces nothing that runs"))?;
         let runtime = self.runtime().clone();
         let (old, folder) = (runtime.query(name)?, runtime.replacement_folder(name));
         let (pipeline, _) =
             self.plan_replaced(statement, name, folder.as_deref(), runtime.defined_catalog())?;
-        let is_durable = pipeline.journal().is_some();
-        if is_durable && pipeline.computation() == old.identity.computation {
-            return self.continue_with(statement, name, &old);
+        Ok(Replacement { name, statement, old, pipeline, folder })
+    }
+
+    /// How a query is replaced.
+    fn way(&self, replacement: &Replacement<'_>) -> Result<Way, Cause> {
+        let Replacement { name, statement, old, pipeline, .. } = replacement;
+        if pipeline.journal().is_some() && pipeline.computation() == old.identity.computation {
+            return Ok(Way::Continue);
         }
-        let is_view = matches!(statement.kind, StatementKind::CreateMaterializedView(_));
-        let replacement = Replacement { name, statement, old, pipeline, folder };
-        if replacement.pipeline.has_own_clock() {
-            if replacement.old.recovered.is_some() {
-                return Err(has_own_journal(name).into());
-            }
-            return self.exchange(replacement, Inherited::Nothing);
+        let folder = self.runtime().settings_of(&old.identity.kept)?.journal;
+        let has_state = match folder {
+            Some(folder) => pipeline.journal().is_some() && inspect::query(&folder)?.is_some(),
+            None => false,
+        };
+        if pipeline.has_own_clock() {
+            return if has_state { Err(has_own_journal(name)) } else { Ok(Way::Begin) };
         }
-        match is_view {
-            true => self.fill(replacement),
-            false => self.exchange_sink(replacement),
+        if let StatementKind::CreateMaterializedView(_) = &statement.kind {
+            return Ok(Way::Fill);
+        }
+        match pipeline.is_under(self.runtime().clock()) && has_state && !pipeline.says_where_to_begin() {
+            true if old.recovered.is_none() => Err(does_not_run(name)),
+            true => Ok(Way::Follow),
+            false => Ok(Way::Begin),
         }
     }
 
     /// The query computes the same: it ends, and continues with what it has in its folder.
-    fn continue_with(
-        &mut self,
-        statement: &Statement,
-        name: &str,
-        old: &Arc<NamedQuery>,
-    ) -> Result<Inherited, Error> {
+    fn continue_with(&mut self, replacement: Replacement<'_>) -> Result<Inherited, Error> {
+        let Replacement { name, statement, old, .. } = replacement;
         let runtime = self.runtime().clone();
         let folder = runtime.settings_of(&old.identity.kept)?.journal;
         let (pipeline, _) =
@@ -146,17 +209,13 @@ impl Session {
         let kept = runtime.to_be_kept(name, &pipeline, self.is_strict());
         let clock_name = old.clock_name().to_owned();
         let query = NewQuery { kept, clock_name, pipeline, is_new: false };
-        self.take_place(statement, old, query, folder.as_deref())?;
+        self.take_place(statement, &old, query, folder.as_deref())?;
         Ok(Inherited::State)
     }
 
     /// A sink has one writer at a time: the old query ends, and the new one continues behind its last commit.
-    fn exchange_sink(&mut self, mut replacement: Replacement<'_>) -> Result<Inherited, Error> {
+    fn follow(&mut self, mut replacement: Replacement<'_>) -> Result<Inherited, Error> {
         let Replacement { name, pipeline, old, .. } = &mut replacement;
-        let continues = pipeline.is_under(self.runtime().clock()) && old.recovered.is_some();
-        if !continues || pipeline.says_where_to_begin() {
-            return self.exchange(replacement, Inherited::Nothing);
-        }
         // What it commits from here on is not lost, but given again: it is told to end before it is asked how far it is.
         old.abandon();
         let committed = old.report(name).cycle.or(old.begins_after);
@@ -171,8 +230,13 @@ impl Session {
         let kept = self.runtime().to_be_kept(name, &pipeline, self.is_strict());
         let query =
             NewQuery { kept, clock_name: clock_name(name, folder.as_deref()), pipeline, is_new: true };
+        let is_earliest = query.pipeline.beginning() == Some(Beginning::Earliest);
         self.take_place(statement, &old, query, folder.as_deref())?;
-        Ok(inherited)
+        Ok(match (inherited, self.runtime().begins_after(name)?) {
+            (Inherited::Nothing, None) if is_earliest => Inherited::AllRows,
+            (Inherited::Nothing, Some(cycle)) if is_earliest => Inherited::RowsAfter(cycle),
+            (inherited, _) => inherited,
+        })
     }
 
     /// Ends a query, and starts another one in its place; if that fails, the first one again.
@@ -346,6 +410,14 @@ fn has_own_journal(name: &str) -> Cause {
     Cause::user(format!(
         "'{name}' cannot be replaced by a query that computes something else: with cycles of its own, it has a \
          journal of its own, which belongs to the old query; DROP it, and create it again"
+    ))
+}
+
+fn does_not_run(name: &str) -> Cause {
+    Cause::user(format!(
+        "sink '{name}' does not run, so how far it has written is not known. Mend why it failed (SHOW QUERIES), and \
+         replace it by the same query to let it continue; or say WITH (start = 'now') to leave out the rows since its \
+         last commit, or start = 'earliest' to write again what the journal has"
     ))
 }
 

@@ -189,6 +189,16 @@ impl Session {
             let changes = Subscription::new(&self.runtime, view, self.cancellation());
             return Ok(Reply::Changes(Box::new(changes)));
         }
+        if let StatementKind::Explain { analyze: false, statement: explained } = &statement.kind
+            && self.replaces(explained).is_some()
+        {
+            let replacement = self.describe_replacement(explained)?;
+            self.refresh();
+            let Planned::Text(plan) = self.planner.execute(statement)? else {
+                return Err(Cause::bug("a definition is explained by a text").into());
+            };
+            return Ok(Reply::Text(format!("{plan}\n{replacement}")));
+        }
         let planned = match statement.kind.is_definition() {
             false => {
                 self.refresh();

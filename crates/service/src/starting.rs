@@ -126,8 +126,9 @@ impl Runtime {
     }
 
     /// Makes known that a query does not run, and why.
-    pub(crate) fn note_failed(&self, query: StartedQuery, cause: Cause) {
-        self.entries().insert(query.name.clone(), Entry::Started(NamedQuery::failed(query, cause)));
+    pub(crate) fn note_failed(&self, identity: Identity, cause: Cause) {
+        let name = identity.kept.name.clone();
+        self.entries().insert(name, Entry::Started(NamedQuery::failed(identity, cause)));
     }
 
     /// Takes a name for a query that is to be opened; returns what it stood for.

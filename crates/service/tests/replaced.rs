@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use tidemill_engine::StreamSettings;
-use tidemill_service::{Inherited, QueryState, Runtime, Session};
+use tidemill_service::{Inherited, QueryState, Reply, Runtime, Session};
 
 use self::database::Database;
 use self::fed::oracle::Random;
@@ -254,4 +254,73 @@ fn a_view_over_what_keeps_no_rows_begins_empty_and_says_so() {
     assert_eq!(replaced, Inherited::Nothing);
     until("it has rows again", || !numbers(&mut session, "SELECT m FROM v").is_empty());
     assert_eq!(queries(&runtime), [("v".to_owned(), QueryState::Running)]);
+}
+
+/// The text of a reply.
+fn text(session: &mut Session, statement: &str) -> String {
+    match execute(session, statement).unwrap_or_else(|error| panic!("{error}")) {
+        Reply::Text(text) => text,
+        _ => panic!("no text: {statement}"),
+    }
+}
+
+#[test]
+fn what_would_be_kept_is_said_before_it_is_done() {
+    let database = Database::new(1);
+    let (_runtime, mut session) = database.open();
+    database.start(&mut session, "v", COUNT);
+    let sink = format!("CREATE SINK out WITH (path = '{}') AS SELECT v FROM s", database.sink("out"));
+    database.start(&mut session, "out", &sink);
+    database.sources[0].feed(vec![(0, 1), (0, 2)]);
+    until("it has both rows", || n(&mut session) == [2]);
+    let version = session.runtime().catalog().version();
+    let same = COUNT.replacen("CREATE", "CREATE OR REPLACE", 1);
+    for (statement, said) in [
+        (same.clone(), "keeps its state"),
+        (SUM.to_owned(), "computed again from the journal"),
+        (SUM.replacen(" AS", " WITH (start = 'now') AS", 1), "begins empty"),
+        (sink.replacen("CREATE", "CREATE OR REPLACE", 1), "keeps its state"),
+        (sink.replacen("CREATE", "CREATE OR REPLACE", 1) + " WHERE v > 1", "behind the last cycle"),
+    ] {
+        let plan = text(&mut session, &format!("EXPLAIN {statement}"));
+        assert!(plan.contains(said) && plan.lines().count() > 1, "{statement}: {plan}");
+    }
+    assert_eq!(
+        (session.runtime().catalog().version(), n(&mut session)),
+        (version, vec![2]),
+        "nothing was done"
+    );
+    // What does not run yet is not replaced.
+    let plan = text(&mut session, "EXPLAIN CREATE OR REPLACE MATERIALIZED VIEW w AS SELECT k FROM s");
+    assert!(!plan.contains("replaces"), "{plan}");
+}
+
+#[test]
+fn a_sink_that_could_not_be_started_loses_nothing_when_it_is_replaced() {
+    let database = Database::new(1);
+    let (runtime, mut session) = database.open();
+    let folder = database.path().join("results");
+    fs::create_dir(&folder).unwrap();
+    let path = folder.join("out.csv").to_str().unwrap().to_owned();
+    let define_as = |column: &str, options: &str| {
+        format!("CREATE OR REPLACE SINK out WITH (path = '{path}'{options}) AS SELECT {column} AS v FROM s")
+    };
+    database.start(&mut session, "out", &define_as("v", "").replacen("OR REPLACE ", "", 1));
+    database.sources[0].feed(vec![(0, 1), (0, 2)]);
+    let has = |rows: &str| fs::read_to_string(&path).is_ok_and(|text| text == format!("v\n{rows}"));
+    until("it has both rows", || has("1\n2\n"));
+    drop((session, runtime));
+    let aside = database.path().join("aside");
+    fs::rename(&folder, &aside).unwrap();
+    let (runtime, mut session) = database.open();
+    assert_eq!(queries(&runtime), [("out".to_owned(), QueryState::Failed)]);
+    database.sources[0].feed(vec![(0, 3)]);
+    fs::rename(&aside, &folder).unwrap();
+    let error = database.replace(&mut session, &define_as("v + 1", "")).unwrap_err().to_string();
+    assert!(error.contains("does not run") && error.contains("start = 'now'"), "{error}");
+    assert_eq!(database.replace(&mut session, &define_as("v", "")).unwrap(), Inherited::State);
+    until("it continues", || has("1\n2\n3\n"));
+    let again = define_as("v * 10", ", start = 'earliest'");
+    assert_eq!(database.replace(&mut session, &again).unwrap(), Inherited::AllRows);
+    drop(runtime);
 }
