@@ -7,6 +7,7 @@ use arrow_schema::SchemaRef;
 use crate::connections::{Heard, Stretch};
 use crate::error::Cause;
 use crate::source::{Admission, Faults, Polled, Progress, Source, SourceOffset, SourceOffsets};
+use crate::source_threads::SourceThreads;
 
 /// A source that changes some of what another one does. It is a [`Source`] itself: what it does not implement here goes to
 /// the other one, and so does everything that nobody changes yet.
@@ -120,6 +121,10 @@ impl<S: DelegatingSource> Source for S {
 
     fn is_repeatable(&self) -> bool {
         self.inner().is_repeatable()
+    }
+
+    fn threads(&self) -> Option<SourceThreads> {
+        self.inner().threads()
     }
 
     fn faults(&mut self) -> Faults {

@@ -30,6 +30,7 @@ mod refused_row;
 pub mod sink;
 pub mod snapshot;
 pub mod source;
+pub mod source_threads;
 pub mod state;
 pub mod transform;
 
@@ -54,6 +55,7 @@ pub use snapshot::{SnapshotReader, SnapshotWriter};
 pub use source::{
     Admission, Faults, Polled, Progress, Refused, Request, Source, SourceOffset, SourceOffsets,
 };
+pub use source_threads::{GroupMembership, SourceThreads, ThreadGroup};
 pub use state::State;
 pub use transform::{Transform, Transformed};
 

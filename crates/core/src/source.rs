@@ -9,6 +9,7 @@ use arrow_schema::SchemaRef;
 use crate::connections::{Heard, Stretch};
 use crate::error::Cause;
 use crate::notices::Notices;
+use crate::source_threads::SourceThreads;
 
 /// What a source returned when it was polled.
 #[derive(Clone, Debug)]
@@ -292,6 +293,12 @@ pub trait Source: Send {
     /// those that it had, unless the source knows its offsets itself. The rows of any other source are all new.
     fn is_repeatable(&self) -> bool {
         false
+    }
+
+    /// The threads that it has, or will have, beside the one that polls it. They come into the pool of the query that the
+    /// source is read for. Asked once, before the first poll. `None`: it has none, or starts them through a library.
+    fn threads(&self) -> Option<SourceThreads> {
+        None
     }
 
     /// Faults since this was last asked.

@@ -67,9 +67,10 @@ impl Feed {
         let state = Arc::new(FeedState::default());
         state.set_source(gateway.source());
         let (streams, pool) = (gateway.streams().to_vec(), gateway.pool_entry());
+        let source_threads = source.threads();
         let feeder = Feeder::new(source, (gateway, &streams), &settings, Instant::now(), Arc::clone(&state));
         let threads = vec![spawn("feed", move || {
-            let _member = pool.join();
+            let _membership = pool.join_with(source_threads);
             feeder.run();
         })?];
         Ok(Feed { state, threads, part: None })

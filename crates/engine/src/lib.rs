@@ -120,10 +120,11 @@ pub use tidemill_core::sink::Arrivals;
 pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
     Admission, Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, DelegatingSink, DelegatingSource,
-    Expression, FaultLog, Faults, Guarantee, Heard, ManualClock, MemoryAccount, MemoryBudget, MemoryCutLog,
-    Operator, Output, Polled, Progress, Refused, Request, Rows, Sink, SnapshotReader, SnapshotWriter, Source,
-    SourceOffset, SourceOffsets, SplitChange, State, Stretch, SystemClock, ThreadTime, TimeOfDay, Transform,
-    Transformed, arrow, fields, prefetch,
+    Expression, FaultLog, Faults, GroupMembership, Guarantee, Heard, ManualClock, MemoryAccount,
+    MemoryBudget, MemoryCutLog, Operator, Output, Polled, Progress, Refused, Request, Rows, Sink,
+    SnapshotReader, SnapshotWriter, Source, SourceOffset, SourceOffsets, SourceThreads, SplitChange, State,
+    Stretch, SystemClock, ThreadGroup, ThreadTime, TimeOfDay, Transform, Transformed, arrow, fields,
+    prefetch,
 };
 pub use tidemill_flow::{
     Chunk, CostExceeded, CostMeasurement, CycleCosts, DeadlineMiss, Failure, FlowError, Gateway, Interrupt,
@@ -139,8 +140,8 @@ pub use tidemill_plan::{
     Producer, SourcePlan, StreamProcessPlan, StreamRef, TransformPlan, places_of,
 };
 pub use tidemill_realtime::{
-    Affinity, Policy, Pool, PoolError, PoolObserver, PoolSettings, PoolStatus, Role, WhatRan, WhenEmpty,
-    analysis,
+    Affinity, Policy, Pool, PoolError, PoolObserver, PoolSettings, PoolStatus, Role, TakenIn, WhatRan,
+    WhenEmpty, analysis,
 };
 pub use tidemill_split::choose::{Choice, choose, compare};
 pub use tidemill_split::cost::{Proportions, RouterCosts, SplitterCosts};

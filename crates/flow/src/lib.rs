@@ -23,8 +23,9 @@ mod transport;
 mod workers;
 
 pub use error::{Failure, FlowError};
-pub use intake::gateway::{Chunk, Gateway, Interrupt, PoolEntry, Stopped};
+pub use intake::gateway::{Chunk, Gateway, Interrupt, Stopped};
 pub use intake::given::{Given, GivenCycle, GivenCycles, Waker};
+pub use intake::pool_entry::{PoolEntry, SourceMembership};
 pub use intake::resume::{Replay, Resume, SinkProgress};
 pub use members::{WorkerProcess, WorkerProcesses};
 pub use panics::guard;

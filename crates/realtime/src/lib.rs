@@ -13,5 +13,5 @@ mod threads;
 pub use machine::{ThreadClock, stolen};
 pub use pool::{
     Affinity, Member, Policy, Pool, PoolError, PoolObserver, PoolQuery, PoolSettings, PoolStatus, Role,
-    WhatRan, WhenEmpty,
+    TakenIn, WhatRan, WhenEmpty,
 };

@@ -110,9 +110,11 @@ pub use run::{Run, Summary};
 pub use stream::Stream;
 pub use tidemill_connect as connect;
 pub use tidemill_engine as engine;
+pub use tidemill_engine::analysis::DeferrableServer;
 pub use tidemill_engine::{
-    Cause, Cut, CycleOutput, CyclePolicy, Engine, Fault, Limits, Operator, Output, Polled, Rows, Sink,
-    SnapshotReader, SnapshotWriter, Source, State, Transform, Transformed, arrow,
+    Affinity, Cause, Cut, CycleOutput, CyclePolicy, Engine, Fault, Limits, Operator, Output, Policy, Polled,
+    Pool, PoolError, PoolSettings, PoolStatus, Rows, Sink, SnapshotReader, SnapshotWriter, Source, State,
+    Transform, Transformed, WhenEmpty, arrow,
 };
 pub use tidemill_operators as operators;
 #[cfg(feature = "sql")]

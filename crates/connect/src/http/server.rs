@@ -9,6 +9,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tidemill_core::SourceThreads;
 use tidemill_core::error::{Cause, chain};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -37,7 +38,11 @@ pub(super) struct Server {
 
 impl Server {
     /// Serves a non-blocking listener.
-    pub(super) fn start(listener: TcpListener, service: Service) -> Result<Server, Cause> {
+    pub(super) fn start(
+        listener: TcpListener,
+        service: Service,
+        threads: &SourceThreads,
+    ) -> Result<Server, Cause> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let listener = {
             let _entered = runtime.enter();
@@ -52,7 +57,7 @@ impl Server {
                 }
             });
         };
-        let thread = std::thread::Builder::new().name("http".to_owned()).spawn(serve)?;
+        let thread = threads.spawn("http", serve)?;
         Ok(Server { stop: Some(stop), thread: Some(thread) })
     }
 }

@@ -10,6 +10,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
+use tidemill_core::SourceThreads;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Admission, Faults, Polled, Progress, Request, Source};
 use tokio::sync::{Semaphore, oneshot};
@@ -73,6 +74,7 @@ pub struct HttpSource {
     faults: Faults,
     /// Connections that were cut off before they sent a request.
     cut_off: Arc<Mutex<Faults>>,
+    threads: SourceThreads,
     _server: Server,
 }
 
@@ -107,6 +109,7 @@ impl HttpSource {
             tokens: Tokens::open(settings.token.clone(), settings.token_file.clone())?,
             settings: settings.clone(),
         };
+        let threads = SourceThreads::default();
         Ok(HttpSource {
             schema: Arc::clone(&settings.decoder.schema),
             line_protocol,
@@ -121,7 +124,8 @@ impl HttpSource {
             admission: None,
             faults: Faults::default(),
             cut_off,
-            _server: Server::start(listener, service)?,
+            _server: Server::start(listener, service, &threads)?,
+            threads,
             settings,
         })
     }
@@ -328,6 +332,10 @@ impl Source for HttpSource {
         }
         self.admission = Some(admission);
         None
+    }
+
+    fn threads(&self) -> Option<SourceThreads> {
+        Some(self.threads.clone())
     }
 
     fn faults(&mut self) -> Faults {

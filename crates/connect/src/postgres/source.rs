@@ -12,7 +12,7 @@ use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
 use tidemill_core::source::{Faults, Polled, Progress, Source};
-use tidemill_core::{Cause, Fault, Outage, OutageReport};
+use tidemill_core::{Cause, Fault, Outage, OutageReport, SourceThreads};
 use tracing::{debug, warn};
 
 use super::reading::{PostgresRows, Reading};
@@ -74,6 +74,7 @@ pub struct PostgresSource {
     has_ended: bool,
     rows: u64,
     faults: Faults,
+    threads: SourceThreads,
     /// Dropping it ends the thread's pause.
     _stop: Sender<()>,
 }
@@ -110,12 +111,22 @@ impl PostgresSource {
             sender,
         };
         // Not joined at the end: it may wait for a server that does not answer, and ends by itself after that.
-        std::thread::Builder::new().name("postgres source".to_owned()).spawn(move || {
+        let threads = SourceThreads::default();
+        threads.spawn("postgres source", move || {
             // Nobody is left to report to.
             let _ = thread.run(&stopped);
         })?;
         let faults = Faults::default();
-        Ok(PostgresSource { schema, read, is_refreshed, has_ended: false, rows: 0, faults, _stop: stop })
+        Ok(PostgresSource {
+            schema,
+            read,
+            is_refreshed,
+            has_ended: false,
+            rows: 0,
+            faults,
+            threads,
+            _stop: stop,
+        })
     }
 }
 
@@ -142,6 +153,10 @@ impl Source for PostgresSource {
             }
         }
         Ok(Polled::Ended)
+    }
+
+    fn threads(&self) -> Option<SourceThreads> {
+        Some(self.threads.clone())
     }
 
     fn faults(&mut self) -> Faults {

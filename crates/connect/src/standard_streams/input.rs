@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use tidemill_core::SourceThreads;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled, Progress, Source};
 
@@ -65,6 +66,7 @@ pub struct StandardInput {
     sampled: Option<Sample>,
     done_bytes: u64,
     ended: bool,
+    threads: SourceThreads,
 }
 
 enum InputBlock {
@@ -97,8 +99,8 @@ impl StandardInput {
             )));
         }
         let (sender, blocks) = sync_channel(BLOCKS_MAX);
-        let thread = std::thread::Builder::new().name(name.to_owned());
-        thread.spawn(move || read_blocks(reader, &sender))?;
+        let threads = SourceThreads::default();
+        threads.spawn(name, move || read_blocks(reader, &sender))?;
         let mut sampled = None;
         let schema = match settings.schema.take() {
             Some(schema) => schema,
@@ -117,6 +119,7 @@ impl StandardInput {
             sampled,
             done_bytes: 0,
             ended: false,
+            threads,
         };
         source.decoder.begin(name);
         Ok(source)
@@ -180,6 +183,10 @@ impl Source for StandardInput {
             }
         }
         Ok(self.ready.pop_front().map_or(Polled::Ended, Polled::Rows))
+    }
+
+    fn threads(&self) -> Option<SourceThreads> {
+        Some(self.threads.clone())
     }
 
     fn faults(&mut self) -> Faults {

@@ -30,14 +30,14 @@ pub(super) fn start(
     start: FeedStart,
 ) -> Result<Feed, Cause> {
     let (streams, name) = (gateway.streams().to_vec(), gateway.source().to_owned());
-    let pools = [gateway.pool_entry(), gateway.pool_entry()];
+    let (of_writer, source_threads) = (gateway.pool_entry(), source.source.threads());
+    let of_forwarder = of_writer.clone();
     let state = Arc::new(FeedState::default());
     let handed_on = (BATCHES_HANDED_ON, &state);
     let (writer, forwarder) = parts(source, stream, (gateway, &streams), handed_on, start);
     state.set_source(&name);
-    let [of_writer, of_forwarder] = pools;
     let intake = spawn("intake", move || {
-        let _member = of_writer.join();
+        let _membership = of_writer.join_with(source_threads);
         writer.run();
     })?;
     let forward = spawn("forward", move || {

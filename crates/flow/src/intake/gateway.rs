@@ -10,8 +10,8 @@ use tidemill_core::Batch;
 use tidemill_core::counters::Counter;
 use tidemill_core::error::Cause;
 use tidemill_plan::SourcePlan;
-use tidemill_realtime::{Member, Role};
 
+use super::pool_entry::PoolEntry;
 use crate::error::Failure;
 use crate::run_state::RunState;
 
@@ -121,25 +121,10 @@ pub(crate) fn gateway(
     (Gateway { source, sender: Some(sender), left, run_state, interrupted, interrupt }, queue)
 }
 
-/// Lets the thread that reads a source into the pool of its query: [`Gateway::pool_entry`].
-pub struct PoolEntry(Arc<RunState>);
-
-impl PoolEntry {
-    /// Makes the calling thread a member, if the query runs in a pool, until the membership is dropped. If that fails, the query
-    /// does.
-    pub fn join(&self) -> Option<Member> {
-        let joined = self.0.join_pool(Role::Receiver);
-        joined.unwrap_or_else(|failure| {
-            self.0.fail(failure);
-            None
-        })
-    }
-}
-
 impl Gateway {
-    /// For the thread that will push: with the query's priority it is not kept from running by the query's own workers.
+    /// For the threads that read the source, and the one that will push: with the query's priority they are not kept from running by the query's own workers.
     pub fn pool_entry(&self) -> PoolEntry {
-        PoolEntry(Arc::clone(&self.run_state))
+        PoolEntry::new(Arc::clone(&self.run_state))
     }
 
     /// Takes in events; waits while the gateway's queue is full. A chunk that does not fit the source stops the query,

@@ -4,4 +4,5 @@ pub(crate) mod cutter;
 pub(crate) mod cycle;
 pub(crate) mod gateway;
 pub(crate) mod given;
+pub(crate) mod pool_entry;
 pub(crate) mod resume;

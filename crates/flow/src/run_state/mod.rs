@@ -22,7 +22,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::snapshot::Snapshot;
 use tidemill_core::{Cut, MemoryBudget, SplitChange};
 use tidemill_plan::Limits;
-use tidemill_realtime::{Member, PoolQuery, Role};
+use tidemill_realtime::{Member, PoolError, PoolQuery, Role, TakenIn};
 
 use self::costs::CostMeter;
 use self::credit::Credit;
@@ -58,6 +58,13 @@ pub(crate) struct RunState {
     failure: FirstFailure,
     /// In another process than the first, the connection to the first.
     uplink: OnceLock<Arc<dyn Uplink>>,
+}
+
+fn refused(error: PoolError) -> Failure {
+    Failure::Engine {
+        part: format!("pool '{}'", error.pool),
+        cause: Cause::operation(error.reason.clone()).with_source(error),
+    }
 }
 
 impl RunState {
@@ -125,11 +132,12 @@ impl RunState {
 
     /// Makes the calling thread a member of the pool, if there is one.
     pub fn join_pool(&self, role: Role) -> Result<Option<Member>, Failure> {
-        let member = self.pool.as_ref().map(|pool| pool.join(role)).transpose();
-        member.map_err(|error| Failure::Engine {
-            part: format!("pool '{}'", error.pool),
-            cause: Cause::operation(error.reason.clone()).with_source(error),
-        })
+        self.pool.as_ref().map(|pool| pool.join(role)).transpose().map_err(refused)
+    }
+
+    /// Makes another thread a member of the pool, if there is one.
+    pub fn take_into_pool(&self, thread: i32) -> Result<Option<TakenIn>, Failure> {
+        self.pool.as_ref().map(|pool| pool.take_in(thread)).transpose().map_err(refused)
     }
 
     // The path of a cycle.

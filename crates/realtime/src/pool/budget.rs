@@ -6,7 +6,7 @@ use std::sync::{Arc, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{Membership, Policy, PoolError, PoolState, Thread, lock};
+use super::{Membership, Policy, PoolError, PoolState, Role, Thread, lock};
 use crate::analysis::DeferrableServer;
 use crate::threads::{self, Scheduling};
 
@@ -15,6 +15,10 @@ const LOOK_NS_MIN: u64 = 50_000;
 
 /// How soon it looks again after a period in which nothing was used. Workers wake it before.
 const IDLE_WAIT: Duration = Duration::from_secs(10);
+
+/// The same if there are threads that read sources: they do not wake it, so it looks before they can have used up the budget. A
+/// shorter time would cost too much while nothing happens.
+const LOOK_FOR_READERS_NS_MIN: u64 = 1_000_000;
 
 struct Enforcer {
     shared: Arc<PoolState>,
@@ -27,7 +31,15 @@ struct Enforcer {
     left_ns: i64,
     /// Whether anything was used in this period.
     is_used: bool,
+    /// How long it took to look at the members.
+    look_ns: u64,
+    /// How many of them can run at once.
+    cores: u64,
 }
+
+/// While many threads wait for their connections, looking at them takes this part of a core at most. It then sees later that
+/// the budget is used up.
+const LOOK_SHARE: u64 = 20;
 
 /// Starts the thread, and waits until it has its priority. It goes before the pool; an ordinary pool has an ordinary one.
 pub(super) fn start(shared: &Arc<PoolState>) -> Result<JoinHandle<()>, PoolError> {
@@ -45,7 +57,10 @@ pub(super) fn start(shared: &Arc<PoolState>) -> Result<JoinHandle<()>, PoolError
         let _ = threads::set_scheduling(threads::thread_id(), scheduling);
         let _ = ready.send(());
         let left_ns = budget.capacity_ns as i64;
-        Enforcer { shared: given, budget, period_start_ns: 0, emptied_ns: 0, left_ns, is_used: false }.run();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+        let (period_start_ns, emptied_ns, is_used, look_ns) = (0, 0, false, 0);
+        let shared = given;
+        Enforcer { shared, budget, period_start_ns, emptied_ns, left_ns, is_used, look_ns, cores }.run();
     };
     let spawned = std::thread::Builder::new().name("pool-budget".into()).spawn(body);
     let spawned = spawned.map_err(|error| of_thread.no_thread(&error))?;
@@ -59,8 +74,10 @@ impl Enforcer {
         let shared = Arc::clone(&self.shared);
         let mut state = lock(&shared.state);
         while !shared.ended.load(Ordering::SeqCst) {
+            let look_from_ns = self.now_ns();
             let used_ns = charge(&mut state.members);
             let now_ns = self.now_ns();
+            self.look_ns = now_ns - look_from_ns;
             if !shared.is_empty.load(Ordering::SeqCst) {
                 self.left_ns = self.left_ns.saturating_sub(i64::try_from(used_ns).unwrap_or(i64::MAX));
                 self.is_used |= used_ns > 0;
@@ -128,13 +145,19 @@ impl Enforcer {
     /// Until the budget may be empty, or full again. After a period in which nothing was used, until something is.
     fn wait<'a>(&self, state: MutexGuard<'a, Membership>, is_idle: bool) -> MutexGuard<'a, Membership> {
         // Threads run beside each other, so the budget may be used faster than time passes.
-        let threads = self.shared.settings.workers.max(state.members.len()).max(1) as u64;
+        let threads = self.shared.settings.workers.max(state.members.len()) as u64;
+        let (at_once, soonest_ns) = (threads.clamp(1, self.cores), self.look_ns.saturating_mul(LOOK_SHARE));
         let refill_ns = self.period_end_ns().saturating_sub(self.now_ns()).max(1);
         let wait_ns = match self.shared.is_empty.load(Ordering::SeqCst) {
             true => refill_ns,
-            false => (self.left_ns.max(0) as u64 / threads).max(LOOK_NS_MIN).min(refill_ns),
+            false => (self.left_ns.max(0) as u64 / at_once).max(LOOK_NS_MIN).max(soonest_ns).min(refill_ns),
         };
-        let wait = if is_idle { IDLE_WAIT } else { Duration::from_nanos(wait_ns) };
+        let has_readers = state.members.iter().any(|thread| thread.role == Role::Receiver);
+        let wait = match (is_idle, has_readers) {
+            (true, true) => Duration::from_nanos(wait_ns.max(LOOK_FOR_READERS_NS_MIN)),
+            (true, false) => IDLE_WAIT,
+            (false, _) => Duration::from_nanos(wait_ns),
+        };
         self.shared.is_idle.store(is_idle, Ordering::SeqCst);
         let waited = wait_on(&self.shared, state, wait);
         self.shared.is_idle.store(false, Ordering::SeqCst);

@@ -4,6 +4,7 @@ mod budget;
 mod identity;
 mod levels;
 mod member;
+mod place;
 mod query;
 mod role;
 mod settings;
@@ -20,13 +21,13 @@ use thiserror::Error;
 use crate::threads::{self, Scheduling};
 use identity::QueryIdentity;
 use levels::level_of;
-pub use member::Member;
+pub use member::{Member, TakenIn};
 pub use query::PoolQuery;
 pub use role::Role;
 pub use settings::{Affinity, Policy, PoolSettings, WhenEmpty};
 pub use status::{PoolObserver, PoolStatus};
-use trace::Trace;
 pub use trace::WhatRan;
+use trace::{Noted, Trace};
 
 /// A pool cannot get what it asks for. The message says what is missing, and what to do.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -74,9 +75,12 @@ struct PoolState {
     /// What could not be had.
     missing: Mutex<Vec<String>>,
     members: AtomicU64,
+    next_member: AtomicU64,
     ended: AtomicBool,
     /// Whether the budget is empty.
     is_empty: AtomicBool,
+    /// Whether threads that run only when nothing else wants to may come back from that.
+    may_idle: AtomicBool,
     /// Whether the enforcer waits for a member to do something.
     is_idle: AtomicBool,
     used_ns: AtomicU64,
@@ -85,7 +89,7 @@ struct PoolState {
     activation_ns_max: AtomicU64,
     queued_ns: AtomicU64,
     deadline_misses: AtomicU64,
-    /// Its lock is tried, never waited for.
+    /// Its lock is tried, and waited for only by threads that come or go, while they are ordinary.
     trace: Mutex<Trace>,
     started: Instant,
 }
@@ -93,7 +97,6 @@ struct PoolState {
 #[derive(Debug, Default)]
 struct Membership {
     members: Vec<Thread>,
-    next_member: u64,
 }
 
 /// A member, as the enforcer sees it.
@@ -128,9 +131,11 @@ impl Pool {
             waiting: Mutex::default(),
             missing: Mutex::default(),
             members: AtomicU64::new(0),
+            next_member: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             refilled: Condvar::new(),
             is_empty: AtomicBool::new(false),
+            may_idle: AtomicBool::new(true),
             is_idle: AtomicBool::new(false),
             used_ns: AtomicU64::new(0),
             emptied: AtomicU64::new(0),
@@ -241,16 +246,47 @@ impl PoolState {
                 drop(Member::join(Arc::clone(&shared), Role::Worker(worker), None)?);
             }
             drop(Member::join(Arc::clone(&shared), Role::Receiver, None)?);
+            // Last of all, because this thread may not come back from that.
+            shared.try_to_idle();
             Ok(())
         };
         let trial = std::thread::Builder::new().name("pool-trial".into()).spawn(body);
         let trial = trial.map_err(|error| self.no_thread(&error))?;
-        trial.join().unwrap_or_else(|_| Err(self.no_thread(&std::io::Error::other("it panicked"))))
+        let tried = trial.join();
+        // A trial is not work of the pool.
+        *lock(&self.trace) = Trace::of_cores(&self.settings.cores);
+        for counted in [&self.used_ns, &self.queued_ns, &self.activation_ns_max] {
+            counted.store(0, Ordering::Relaxed);
+        }
+        tried.unwrap_or_else(|_| Err(self.no_thread(&std::io::Error::other("it panicked"))))
+    }
+
+    /// A thread that has given way to all others may need a privilege to come back. Without it, threads do not give way so far.
+    fn try_to_idle(&self) {
+        let (thread, settings) = (threads::thread_id(), &self.settings);
+        let gives_way = settings.policy == Policy::Other || settings.when_empty == WhenEmpty::Pause;
+        if !gives_way || settings.enforced_budget().is_none() {
+            return;
+        }
+        let idled = threads::set_scheduling(thread, Scheduling::Idle);
+        let Err(error) = idled.and_then(|()| threads::set_scheduling(thread, Scheduling::Ordinary)) else {
+            return;
+        };
+        self.may_idle.store(false, Ordering::SeqCst);
+        lock(&self.missing).push(format!(
+            "while the budget is empty, its threads do not give way to all others, because they could not come back: {error}; \
+             grant CAP_SYS_NICE (setcap cap_sys_nice=ep) or a limit of nice values (ulimit -e 20)"
+        ));
     }
 
     fn no_thread(&self, error: &std::io::Error) -> PoolError {
         let reason = format!("cannot start a thread: {error}; raise the limit of threads (ulimit -u)");
         PoolError { pool: self.settings.name.clone(), reason }
+    }
+
+    fn count(&self, noted: Noted) {
+        self.used_ns.fetch_add(noted.used_ns, Ordering::Relaxed);
+        self.queued_ns.fetch_add(noted.queued_ns, Ordering::Relaxed);
     }
 
     fn now_ns(&self) -> u64 {
@@ -276,7 +312,8 @@ impl PoolState {
         if self.is_empty.load(Ordering::SeqCst) {
             return match self.settings.when_empty {
                 WhenEmpty::Ordinary if self.settings.policy != Policy::Other => Scheduling::Ordinary,
-                _ => Scheduling::Idle,
+                _ if self.may_idle.load(Ordering::SeqCst) => Scheduling::Idle,
+                _ => Scheduling::Ordinary,
             };
         }
         self.settings.scheduling(role, level)

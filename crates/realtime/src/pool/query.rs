@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::identity::QueryIdentity;
 use super::trace::WhatRan;
-use super::{Member, Pool, PoolError, PoolSettings, PoolStatus, Role};
+use super::{Member, Pool, PoolError, PoolSettings, PoolStatus, Role, TakenIn};
 
 /// A query in a pool. Its threads join the pool through it.
 ///
@@ -44,6 +44,16 @@ impl PoolQuery {
     /// If the operating system refuses what the pool asks for.
     pub fn join(&self, role: Role) -> Result<Member, PoolError> {
         Member::join(Arc::clone(&self.pool.shared), role, Some(&self.identity))
+    }
+
+    /// Makes another thread of this process a member that reads a source or writes to a sink, by the number that the system has
+    /// given it, also if it waits for something. The calling thread is that thread, or a thread of this query that has joined. Any other
+    /// one is an ordinary thread afterwards.
+    ///
+    /// # Errors
+    /// If there is no such thread, or the operating system refuses what the pool asks for.
+    pub fn take_in(&self, thread: i32) -> Result<TakenIn, PoolError> {
+        TakenIn::of(Arc::clone(&self.pool.shared), thread, &self.identity)
     }
 
     /// How its pool was set up.

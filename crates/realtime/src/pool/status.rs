@@ -11,7 +11,7 @@ use super::{Policy, PoolSettings, PoolState, lock};
 pub struct PoolStatus {
     /// The threads that belong to it now.
     pub members: usize,
-    /// The processor time of its workers.
+    /// The processor time of its threads.
     pub used: Duration,
     /// The longest activation of one of its workers: processor time from one moment at which it could have stopped to the next.
     pub longest_activation: Duration,
@@ -46,6 +46,10 @@ impl PoolObserver {
 
 impl PoolState {
     pub(super) fn status(&self) -> PoolStatus {
+        // What the threads have used that read sources and write to sinks. If the trace is in use, it is counted next time.
+        if let Ok(mut trace) = self.trace.try_lock() {
+            self.count(trace.note_receivers(self.now_ns()));
+        }
         let time =
             |counter: &std::sync::atomic::AtomicU64| Duration::from_nanos(counter.load(Ordering::Relaxed));
         PoolStatus {

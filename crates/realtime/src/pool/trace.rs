@@ -1,11 +1,12 @@
 //! The trace of a pool: which query ran when, and what kept it from running. It is what a missed deadline is explained with.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::identity::QueryIdentity;
+use super::role::Role;
 use crate::threads::{self, QueueClock};
 
 /// How many activations are kept.
@@ -43,11 +44,11 @@ pub struct WhatRan {
     pub stolen: Duration,
 }
 
-/// The activations of a pool's members, newest last. Its lock is only ever tried: no member waits for another one here.
+/// The activations of a pool's members, newest last.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     activations: VecDeque<Activation>,
-    present: Vec<Present>,
+    present: BTreeMap<u64, Present>,
     /// Times without a budget, from and to.
     without_budget: VecDeque<(u64, u64)>,
     /// When and how much the host had taken since the machine started.
@@ -68,13 +69,25 @@ struct Activation {
 /// A member in its present activation.
 #[derive(Debug)]
 struct Present {
-    member: u64,
     query: Option<Arc<QueryIdentity>>,
     thread: i32,
+    role: Role,
     queue: QueueClock,
     from_ns: u64,
     cpu_ns: u64,
     queued_ns: u64,
+    /// Of the processor time of a thread that reads a source or writes to a sink: how much of it is counted as used.
+    counted_ns: u64,
+}
+
+/// What members have used and waited for since that was last noted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub(super) struct Noted {
+    /// The processor time of threads that read sources or write to sinks. Workers count theirs themselves.
+    pub used_ns: u64,
+    /// How long they were ready, and something else had the processor.
+    pub queued_ns: u64,
 }
 
 impl Trace {
@@ -86,55 +99,64 @@ impl Trace {
         &mut self,
         member: u64,
         query: Option<&Arc<QueryIdentity>>,
-        thread: i32,
-        (now_ns, cpu_ns): (u64, u64),
+        (thread, role): (i32, Role),
+        now_ns: u64,
     ) {
         let (query, queue) = (query.cloned(), QueueClock::of(thread));
         let queued_ns = queue.read_ns().unwrap_or(0);
-        self.present.push(Present { member, query, thread, queue, from_ns: now_ns, cpu_ns, queued_ns });
+        let cpu_ns = threads::cpu_time_ns(thread).unwrap_or(0);
+        let present =
+            Present { query, thread, role, queue, from_ns: now_ns, cpu_ns, queued_ns, counted_ns: cpu_ns };
+        self.present.insert(member, present);
         self.look_for_steal(now_ns);
     }
 
-    /// An activation of a member ends, and the next one begins. Returns how long it waited for a processor in those that are
-    /// noted now.
-    pub fn activation_ended(&mut self, member: u64, now_ns: u64, cpu_ns: u64) -> u64 {
-        let Some(present) = self.present.iter_mut().find(|present| present.member == member) else {
-            return 0;
-        };
+    /// An activation of a worker ends, and the next one begins.
+    pub fn activation_ended(&mut self, member: u64, now_ns: u64, cpu_ns: u64) -> Noted {
+        let Some(present) = self.present.get_mut(&member) else { return Noted::default() };
         if now_ns.saturating_sub(present.from_ns) < NOTED_NS_MIN {
-            return 0;
+            return Noted::default();
         }
-        let mut queued_ns = 0;
-        if cpu_ns.saturating_sub(present.cpu_ns) >= WORK_NS_MIN {
-            let activation = present.until(now_ns, cpu_ns);
-            queued_ns = activation.queued_ns;
-            (present.cpu_ns, present.queued_ns) = (cpu_ns, present.queued_ns + queued_ns);
-            keep(&mut self.activations, activation, ACTIVATIONS_MAX);
+        let noted = present.note(now_ns, cpu_ns, &mut self.activations);
+        match self.look_for_steal(now_ns) {
+            true => noted.and(self.note_receivers(now_ns)),
+            false => noted,
         }
-        present.from_ns = now_ns;
-        self.look_for_steal(now_ns);
-        queued_ns
     }
 
-    pub fn left(&mut self, member: u64) {
-        self.present.retain(|present| present.member != member);
+    /// What threads that read sources or write to sinks have done: they have no activations, so whoever looks divides their time.
+    pub fn note_receivers(&mut self, now_ns: u64) -> Noted {
+        let receivers = self.present.values_mut().filter(|present| present.role == Role::Receiver);
+        receivers.fold(Noted::default(), |noted, present| {
+            let cpu_ns = threads::cpu_time_ns(present.thread).unwrap_or(present.cpu_ns);
+            noted.and(present.note(now_ns, cpu_ns, &mut self.activations))
+        })
+    }
+
+    /// A member has left. Its thread still runs.
+    pub fn left(&mut self, member: u64, now_ns: u64) -> Noted {
+        let Some(mut present) = self.present.remove(&member) else { return Noted::default() };
+        let cpu_ns = threads::cpu_time_ns(present.thread).unwrap_or(present.cpu_ns);
+        present.note(now_ns, cpu_ns, &mut self.activations)
     }
 
     pub fn had_no_budget(&mut self, from_ns: u64, to_ns: u64) {
         keep(&mut self.without_budget, (from_ns, to_ns), KEPT_MAX);
     }
 
-    fn look_for_steal(&mut self, now_ns: u64) {
+    /// Looks at most once a second; whether it did.
+    fn look_for_steal(&mut self, now_ns: u64) -> bool {
         let is_due = self.stolen.back().is_none_or(|(last_ns, _)| now_ns - last_ns >= STEAL_LOOK_NS);
         if is_due && let Some(stolen_ns) = threads::stolen_ns(&self.cores) {
             keep(&mut self.stolen, (now_ns, stolen_ns), KEPT_MAX);
         }
+        is_due
     }
 
     pub fn what_ran(&self, query: &Arc<QueryIdentity>, now_ns: u64, window: Duration) -> WhatRan {
         let from_ns = now_ns.saturating_sub(u64::try_from(window.as_nanos()).unwrap_or(u64::MAX));
         let mut found = WhatRan { window, query: query.name.clone(), ..WhatRan::default() };
-        let present: Vec<Activation> = self.present.iter().map(|present| present.now(now_ns)).collect();
+        let present: Vec<Activation> = self.present.values().map(|present| present.now(now_ns)).collect();
         for activation in self.activations.iter().chain(&present) {
             let (cpu, queued) = activation.within(from_ns);
             match &activation.query {
@@ -165,7 +187,30 @@ fn keep<T>(kept: &mut VecDeque<T>, new: T, most: usize) {
     kept.push_back(new);
 }
 
+impl Noted {
+    fn and(self, other: Noted) -> Noted {
+        Noted { used_ns: self.used_ns + other.used_ns, queued_ns: self.queued_ns + other.queued_ns }
+    }
+}
+
 impl Present {
+    /// Its activation ends. Little work is added to the next one.
+    fn note(&mut self, now_ns: u64, cpu_ns: u64, activations: &mut VecDeque<Activation>) -> Noted {
+        let mut noted = Noted::default();
+        if self.role == Role::Receiver {
+            noted.used_ns = cpu_ns.saturating_sub(self.counted_ns);
+            self.counted_ns = cpu_ns;
+        }
+        if cpu_ns.saturating_sub(self.cpu_ns) >= WORK_NS_MIN {
+            let activation = self.until(now_ns, cpu_ns);
+            noted.queued_ns = activation.queued_ns;
+            (self.cpu_ns, self.queued_ns) = (cpu_ns, self.queued_ns + noted.queued_ns);
+            keep(activations, activation, ACTIVATIONS_MAX);
+        }
+        self.from_ns = now_ns;
+        noted
+    }
+
     /// What it has done since its activation began.
     fn now(&self, now_ns: u64) -> Activation {
         self.until(now_ns, threads::cpu_time_ns(self.thread).unwrap_or(self.cpu_ns))

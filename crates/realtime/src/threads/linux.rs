@@ -38,7 +38,8 @@ pub(crate) fn set_scheduling(thread: i32, scheduling: Scheduling) -> Result<()> 
     let base = SchedulingAttributes { size, flags: RESET_ON_FORK, ..SchedulingAttributes::default() };
     let of = |policy: i32, priority| SchedulingAttributes { policy: policy as u32, priority, ..base };
     let attributes = match scheduling {
-        Scheduling::Ordinary => SchedulingAttributes { flags: 0, ..of(libc::SCHED_OTHER, 0) },
+        // The flag stays: only CAP_SYS_NICE may take it away, so a thread with a limit of priorities could not leave.
+        Scheduling::Ordinary => of(libc::SCHED_OTHER, 0),
         Scheduling::Idle => of(libc::SCHED_IDLE, 0),
         Scheduling::Fifo(priority) => of(libc::SCHED_FIFO, priority),
         Scheduling::RoundRobin(priority) => of(libc::SCHED_RR, priority),
@@ -148,4 +149,35 @@ pub(crate) fn throttled_share() -> Option<(u64, u64)> {
     let runtime = read("sched_rt_runtime_us")?.trim().parse().ok()?;
     let period = read("sched_rt_period_us")?.trim().parse().ok()?;
     Some((runtime, period))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes all capabilities from the calling thread, and from no other.
+    fn give_up_privileges() {
+        const VERSION_3: u32 = 0x2008_0522;
+        let header: [u32; 2] = [VERSION_3, 0];
+        let none = [0_u32; 6];
+        // SAFETY: the kernel reads the header and two sets of three words, which live until the call returns.
+        let result = unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) };
+        assert_eq!(result, 0, "{}", Error::last_os_error());
+    }
+
+    #[test]
+    fn a_thread_that_may_have_a_priority_without_a_privilege_can_leave_it() {
+        let tried = std::thread::spawn(|| {
+            let thread = thread_id();
+            if let Err(error) = set_scheduling(thread, Scheduling::Fifo(1)) {
+                println!("skipped, for there is no privilege: {error}");
+                return;
+            }
+            // As with a limit of real-time priorities alone (ulimit -r).
+            give_up_privileges();
+            set_scheduling(thread, Scheduling::Ordinary).unwrap();
+            assert!(set_scheduling(thread, Scheduling::Fifo(1)).is_err());
+        });
+        tried.join().unwrap();
+    }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
+use tidemill_core::SourceThreads;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled};
 use tracing::{info, warn};
@@ -33,6 +34,7 @@ pub(super) type Connect = Box<dyn Fn() -> io::Result<Socket> + Send>;
 pub(super) struct Client {
     intake: ConnectionQueue,
     room: Arc<QueueRoom>,
+    threads: SourceThreads,
     decoding_threads: DecodingThreads,
     settings: SocketSettings,
     /// The server, for messages.
@@ -55,9 +57,10 @@ enum State {
 impl Client {
     pub(super) fn new(connect: Connect, place: String, settings: SocketSettings) -> Client {
         let (intake, socket) = (ConnectionQueue::new(settings.stamping()), Arc::new(Mutex::new(None)));
-        let room = QueueRoom::new(settings.queue_bytes);
-        let decoding_threads = DecodingThreads::new(Arc::clone(&room));
-        Client { intake, room, decoding_threads, settings, place, state: State::Waiting(connect), socket }
+        let (room, threads) = (QueueRoom::new(settings.queue_bytes), SourceThreads::default());
+        let decoding_threads = DecodingThreads::new(Arc::clone(&room), threads.clone());
+        let state = State::Waiting(connect);
+        Client { intake, room, threads, decoding_threads, settings, place, state, socket }
     }
 
     pub(super) fn poll(
@@ -99,8 +102,13 @@ impl Client {
         let (_, decoder) = self.decoding_threads.assign(decoding, &self.intake.sender())?;
         // Not joined at the end: it may wait for a server that does not answer, and ends by itself after
         // that.
-        spawn(THREAD, move || sessions.run(&EndNotifier { number: THREAD, decoder })).map(|_| ())?;
+        let run = move || sessions.run(&EndNotifier { number: THREAD, decoder });
+        spawn(&self.threads, THREAD, run).map(|_| ())?;
         Ok(())
+    }
+
+    pub(super) fn threads(&self) -> SourceThreads {
+        self.threads.clone()
     }
 
     pub(super) fn faults(&mut self) -> Faults {

@@ -4,11 +4,12 @@ use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use rustls::ServerConfig;
+use tidemill_core::SourceThreads;
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
@@ -105,9 +106,13 @@ pub(super) struct ConnectionRows {
     pub(super) _permit: Option<Arc<ReadPermit>>,
 }
 
-/// Starts a thread that reads connections.
-pub(super) fn spawn(number: u64, read: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    thread::Builder::new().name(format!("socket {number}")).spawn(read)
+/// Starts a thread of a source that reads connections.
+pub(super) fn spawn(
+    threads: &SourceThreads,
+    number: u64,
+    read: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    threads.spawn(format!("socket {number}"), read)
 }
 
 /// The query does not accept rows any more.

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use arrow_array::RecordBatch;
+use tidemill_core::SourceThreads;
 use tidemill_core::error::{Cause, Fault};
 use tidemill_core::source::Faults;
 
@@ -97,6 +98,8 @@ impl ToDecoder {
 pub(super) struct DecodingThreads {
     room: Arc<QueueRoom>,
     spare: Arc<SpareBuffers>,
+    /// All threads of the source.
+    of_source: SourceThreads,
     threads: Vec<DecodingThread>,
 }
 
@@ -108,9 +111,9 @@ struct DecodingThread {
 }
 
 impl DecodingThreads {
-    /// No threads yet.
-    pub(super) fn new(room: Arc<QueueRoom>) -> DecodingThreads {
-        DecodingThreads { room, spare: Arc::default(), threads: Vec::new() }
+    /// No threads yet. They will be among those of the source.
+    pub(super) fn new(room: Arc<QueueRoom>, of_source: SourceThreads) -> DecodingThreads {
+        DecodingThreads { room, spare: Arc::default(), of_source, threads: Vec::new() }
     }
 
     /// Gives a connection to the thread that has the fewest; returns its index, too.
@@ -162,7 +165,7 @@ impl DecodingThreads {
         let (decoding, deliveries) = (decoding.clone(), deliveries.clone());
         let (room, spare) = (Arc::clone(&self.room), Arc::clone(&self.spare));
         let name = format!("socket decoder {}", self.threads.len());
-        let thread = thread::Builder::new().name(name).spawn(move || {
+        let thread = self.of_source.spawn(name, move || {
             let deliveries = Deliveries(deliveries);
             let _ = Decoders { decoding, room, spare, deliveries, open: HashMap::new() }.run(&inputs);
         })?;

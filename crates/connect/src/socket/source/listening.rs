@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
 use rustls::ServerConfig;
-use tidemill_core::Heard;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled};
+use tidemill_core::{Heard, SourceThreads};
 use tracing::debug;
 
 use super::client_token::check_token;
@@ -97,6 +97,7 @@ pub(super) struct Listening {
     intake: ConnectionQueue,
     room: Arc<QueueRoom>,
     quotas: Option<Arc<ClientQuotas>>,
+    threads: SourceThreads,
     decoding_threads: DecodingThreads,
     readers: BTreeMap<u64, Reader>,
     accepted: u64,
@@ -114,14 +115,15 @@ impl Listening {
         tls: Option<TlsServer>,
         tokens: Tokens,
     ) -> Listening {
-        let room = QueueRoom::new(settings.queue_bytes);
+        let (room, threads) = (QueueRoom::new(settings.queue_bytes), SourceThreads::default());
         Listening {
             listener,
             tls,
             tokens: Arc::new(tokens),
             place,
             intake: ConnectionQueue::new(settings.stamping()),
-            decoding_threads: DecodingThreads::new(Arc::clone(&room)),
+            decoding_threads: DecodingThreads::new(Arc::clone(&room), threads.clone()),
+            threads,
             room,
             quotas: ClientQuotas::new(settings.quotas).map(Arc::new),
             settings,
@@ -227,7 +229,7 @@ impl Listening {
         let started = socket.prepare(self.settings.idle_timeout).and_then(|()| {
             let handle = Arc::new(socket.try_clone()?);
             let of_reader = Arc::clone(&handle);
-            let thread = spawn(number, move || {
+            let thread = spawn(&self.threads, number, move || {
                 // Created here, on the new thread: the polling thread must not wait for itself.
                 let done = EndNotifier { number, decoder };
                 let socket = match tls {
@@ -353,6 +355,10 @@ impl Listening {
 
     pub(super) fn connections(&mut self) -> Vec<Heard> {
         self.intake.take_heard()
+    }
+
+    pub(super) fn threads(&self) -> SourceThreads {
+        self.threads.clone()
     }
 
     pub(super) fn faults(&mut self) -> Faults {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use arrow_schema::SchemaRef;
-use tidemill_core::Heard;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled, Progress, Source};
+use tidemill_core::{Heard, SourceThreads};
 
 use super::client::Client;
 use super::listening::{Listener, Listening};
@@ -97,6 +97,13 @@ impl Source for SocketSource {
             Peers::Listening(listening) => listening.connections(),
             Peers::Server(_) => Vec::new(),
         }
+    }
+
+    fn threads(&self) -> Option<SourceThreads> {
+        Some(match &self.peers {
+            Peers::Listening(listening) => listening.threads(),
+            Peers::Server(client) => client.threads(),
+        })
     }
 
     fn faults(&mut self) -> Faults {

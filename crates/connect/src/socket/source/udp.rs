@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use tidemill_core::SourceThreads;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled, Progress, Source};
 
@@ -99,6 +100,7 @@ pub struct UdpLines {
     shared: Arc<ReceiverState>,
     /// The number that the system had dropped when it was last asked.
     system_dropped: u64,
+    threads: SourceThreads,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -137,9 +139,9 @@ impl UdpLines {
         let (sender, blocks) = sync_channel(settings.blocks_max);
         let shared = Arc::new(ReceiverState::default());
         let of_thread = Arc::clone(&shared);
-        let thread = std::thread::Builder::new()
-            .name("udp".to_owned())
-            .spawn(move || DatagramReceiver { socket, sender, tokens, shared: of_thread }.run())?;
+        let threads = SourceThreads::default();
+        let receiver = DatagramReceiver { socket, sender, tokens, shared: of_thread };
+        let thread = threads.spawn("udp", move || receiver.run())?;
         Ok(UdpLines {
             place: format!("udp {bound}"),
             address: bound,
@@ -152,6 +154,7 @@ impl UdpLines {
             rows: 0,
             shared,
             system_dropped: 0,
+            threads,
             thread: Some(thread),
         })
     }
@@ -235,6 +238,10 @@ impl Source for UdpLines {
         let Some(rows) = self.ready.pop_front() else { return Ok(Polled::Nothing) };
         self.rows += rows.num_rows() as u64;
         Ok(Polled::Rows(rows))
+    }
+
+    fn threads(&self) -> Option<SourceThreads> {
+        Some(self.threads.clone())
     }
 
     fn faults(&mut self) -> Faults {
