@@ -99,6 +99,40 @@ fn metrics_and_status_say_the_same() {
 }
 
 #[test]
+fn metrics_say_what_pools_have_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("out.csv");
+    let runtime = Runtime::new(Planner::new());
+    // No answer can be there within a nanosecond, and 200 us are not enough for a tenth of a second.
+    let script = format!(
+        "CREATE POOL small WITH (workers = 2, budget = '200 us', period = '100 ms');
+         CREATE POOL unused;
+         CREATE SINK late WITH (path = '{}', pool = small, deadline = '1 ns')
+         AS SELECT value FROM sequence(count => 5000)",
+        path.display()
+    );
+    start(&runtime, "late", &script);
+    runtime.wait("late").unwrap();
+    let server = serve_http(&runtime, HttpOptions::default());
+    let metrics = get(server.address(), "/metrics").body;
+    let of = |pool: &str, name: &str| sample(&metrics, &format!("tidemill_pool_{name}{{pool=\"{pool}\"}}"));
+    assert_eq!((of("small", "threads"), of("small", "deadline_misses_total")), (0.0, 5000.0));
+    assert!(of("small", "budget_emptied_total") >= 1.0, "{metrics}");
+    // The budget was used up once at least, and nothing uses more than all cores since the query began.
+    assert!(of("small", "used_seconds_total") >= 200e-6 && of("small", "used_seconds_total") < 600.0);
+    assert!(of("small", "longest_activation_seconds") > 0.0);
+    assert!(of("small", "longest_activation_seconds") <= of("small", "used_seconds_total"));
+    assert!(of("small", "budget_overrun_seconds") >= 0.0 && of("small", "queued_seconds_total") >= 0.0);
+    // No query has run in it, so there is nothing to say.
+    assert!(!metrics.contains("{pool=\"unused\"}"), "{metrics}");
+    // Each has its type, once.
+    for (name, kind) in [("threads", "gauge"), ("used_seconds_total", "counter")] {
+        let line = format!("# TYPE tidemill_pool_{name} {kind}\n");
+        assert_eq!(metrics.matches(&line).count(), 1, "{line}");
+    }
+}
+
+#[test]
 fn a_failed_query_keeps_its_counters_and_its_reason() {
     let runtime = Runtime::new(Planner::new());
     start(&runtime, "rising", "CREATE MATERIALIZED VIEW rising AS SELECT value FROM sequence(rate => 1000)");

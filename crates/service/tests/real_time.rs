@@ -3,6 +3,8 @@
 mod statements;
 
 use std::fs;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -161,4 +163,36 @@ fn a_cost_that_is_exceeded_is_counted_and_said() {
     );
     runtime.stop("thirds").unwrap();
     let _ = runtime.wait("thirds").unwrap();
+}
+
+/// A query in a pool reads its sources for itself, so a socket is listened at under the clock or in a pool.
+#[test]
+fn a_socket_is_read_by_views_or_in_a_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    let (runtime, mut session) = runtime();
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    define(
+        &mut session,
+        &format!(
+            "CREATE SOURCE s (value BIGINT) WITH (connector = 'tcp', listen = '{address}', format = 'csv')"
+        ),
+    );
+    define(&mut session, "CREATE POOL p");
+    define(&mut session, "CREATE MATERIALIZED VIEW n AS SELECT count(*) AS n FROM s");
+    sink(&mut session, &folder.path().join("out.csv"), ", pool = p");
+    start(&mut session, "n");
+    let second = session.pipeline_of(&["thirds"]).unwrap();
+    let refused = runtime.start("thirds", second, false).unwrap_err().to_string();
+    assert!(refused.contains(&address.to_string()) && refused.contains("cannot listen"), "{refused}");
+    runtime.stop("n").unwrap();
+    let _ = runtime.wait("n").unwrap();
+    runtime.forget("n").unwrap();
+    until("the socket is closed", || runtime.clock().sources() == 0);
+    start(&mut session, "thirds");
+    TcpStream::connect(address).unwrap().write_all(b"3\n4\n6\n").unwrap();
+    until("rows have come", || runtime.status("thirds").unwrap().is_some_and(|status| status.rows_in() == 3));
+    runtime.stop("thirds").unwrap();
+    let _ = runtime.wait("thirds").unwrap();
+    let written = fs::read_to_string(folder.path().join("out.csv")).unwrap();
+    assert_eq!(written.lines().skip(1).collect::<Vec<_>>(), ["3,6", "6,12"]);
 }
