@@ -11,6 +11,7 @@ fn the_guides_code_is_the_examples_code() {
         &["word_count.rs", "typed_streams.rs", "sql_in_a_program.rs", "database_in_a_program.rs"],
         8,
     );
+    check("real-time.md", &["real_time.rs"], 1);
     check("own-connectors.md", &["own_source.rs", "own_sink.rs", "own_format.rs"], 11);
     check("own-operator.md", &["running_statistics.rs"], 4);
     check("sql-your-own-code.md", &["own_function.rs", "own_aggregate.rs", "own_table_operator.rs"], 8);

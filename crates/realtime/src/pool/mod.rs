@@ -10,6 +10,7 @@ mod role;
 mod settings;
 mod status;
 mod trace;
+mod with;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
