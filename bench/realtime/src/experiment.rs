@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use tidemill_charts::{Chart, Curve, Scale};
 
+use crate::late::LateAnswer;
 use crate::periodic::Done;
 use crate::trial::{Machine, Outcome, Setup, Side};
 
@@ -14,6 +15,8 @@ pub struct Runs<'a> {
     pub machine: Machine,
     pub runs: u64,
     pub elements: usize,
+    /// How many late answers of each setup are listed.
+    pub late_max: usize,
     pub pictures: Option<&'a Path>,
 }
 
@@ -49,7 +52,20 @@ impl Runs<'_> {
             println!("{}", result.line(&self.machine));
             results.push(result);
         }
+        results.iter().filter(|result| result.missed() > 0).for_each(|result| self.list_late(result));
         Ok(results)
+    }
+
+    /// Lists what was late, each with what ran instead.
+    fn list_late(&self, result: &Result) {
+        let missed = result.missed();
+        println!("\nLate in {}:\n", result.name);
+        let late = result.late().take(self.late_max);
+        late.for_each(|(run, late)| println!("- run {run}, {late}"));
+        match missed.saturating_sub(self.late_max as u64) {
+            0 => {}
+            more => println!("- and {more} more"),
+        }
     }
 
     /// Draws the distributions of latencies: which part of the elements was answered within which time.
@@ -110,7 +126,13 @@ impl Result {
 
     /// How many elements were late.
     pub fn missed(&self) -> u64 {
-        self.outcomes.iter().map(|outcome| outcome.missed).sum()
+        self.late().count() as u64
+    }
+
+    /// All late answers, with the numbers of their runs from 1.
+    fn late(&self) -> impl Iterator<Item = (usize, &LateAnswer)> {
+        let runs = (1..).zip(&self.outcomes);
+        runs.flat_map(|(run, outcome)| outcome.late.iter().map(move |late| (run, late)))
     }
 
     /// What each periodic thread has done in all runs.
@@ -128,7 +150,8 @@ impl Result {
     fn line(&self, machine: &Machine) -> String {
         let latencies = self.sorted_latencies_ms();
         let at = |share| quantile(&latencies, share);
-        let stolen: u64 = self.outcomes.iter().map(|outcome| outcome.missed_while_stolen).sum();
+        let stolen = self.late().filter(|(_, late)| !late.stolen.is_zero()).count();
+        let stolen_max = self.late().map(|(_, late)| late.stolen).max().unwrap_or_default();
         let longest = |of: fn(&Outcome) -> Duration| {
             milliseconds(self.outcomes.iter().map(of).max().unwrap_or_default())
         };
@@ -144,7 +167,7 @@ impl Result {
             at(1.0),
             milliseconds(machine.scale.time(self.setup.stream.deadline_ms)),
             self.missed(),
-            longest(|outcome| outcome.stolen_max),
+            milliseconds(stolen_max),
             periodic.join(", "),
             longest(|outcome| outcome.sent_late),
         )

@@ -3,6 +3,7 @@
 
 mod burn;
 mod experiment;
+mod late;
 mod paper;
 mod periodic;
 mod query;
@@ -36,6 +37,9 @@ pub struct Arguments {
     /// The experiments to run; without it, all.
     #[arg(long, value_delimiter = ',')]
     only: Vec<Section>,
+    /// How many late answers of each line are listed with what ran instead.
+    #[arg(long, default_value_t = 10)]
+    late: usize,
     /// The core of the stream and the periodic threads.
     #[arg(long, default_value_t = 1)]
     core: usize,
@@ -76,7 +80,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     };
     let machine = Machine { sending: arguments.sending_core, working: arguments.core, scale: Scale(scale) };
     describe(&machine);
-    let runs = Runs { machine, runs, elements: elements as usize, pictures: arguments.pictures.as_deref() };
+    let (elements, late_max) = (elements as usize, arguments.late);
+    let runs = Runs { machine, runs, elements, late_max, pictures: arguments.pictures.as_deref() };
     paper::run(&runs, &arguments.only, &arguments.intervals)
 }
 

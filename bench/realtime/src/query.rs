@@ -65,11 +65,12 @@ impl Operator for Work {
     }
 }
 
-/// An answer: the element's number, when it was committed on the engine's clock, and how long the host had taken the cores
+/// An answer: the element's number, its cycle, when it was committed on the engine's clock, and how long the host had taken the cores
 /// away until then.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     pub number: u64,
+    pub cycle: u64,
     pub committed_ns: u64,
     pub stolen: Duration,
 }
@@ -94,11 +95,13 @@ impl Sink for Recorder {
         false
     }
 
-    fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
+    /// One cycle at a time: the query has no more in flight.
+    fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause> {
+        let cycle = *cycles.end();
         let committed_ns = self.clock.now_ns();
         let stolen = tidemill_realtime::stolen(&self.cores).unwrap_or_default();
         let mut answers = self.answers.lock().map_err(|_| Cause::bug("the reader panicked"))?;
-        answers.extend(self.prepared.drain(..).map(|number| Answer { number, committed_ns, stolen }));
+        answers.extend(self.prepared.drain(..).map(|number| Answer { number, cycle, committed_ns, stolen }));
         Ok(())
     }
 }

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
-use tidemill_engine::{Clock, CyclePolicy, Engine, Gateway, Limits, PoolStatus, SystemClock};
+use tidemill_engine::{Clock, CyclePolicy, Engine, Gateway, Limits, Observer, PoolStatus, SystemClock};
 use tidemill_realtime::analysis::DeferrableServer;
 use tidemill_realtime::{Affinity, Policy, Pool, PoolSettings, Role};
 
 use crate::burn::sleep_until;
+use crate::late::{Explanations, LateAnswer};
 use crate::periodic::{Done, Periodic};
 use crate::query::{self, Answer, Recorder};
 use crate::stream::{Scale, Stream};
@@ -65,11 +66,8 @@ const POOL: u32 = 20;
 pub struct Outcome {
     /// Of each element, in their order.
     pub latencies: Vec<Duration>,
-    /// How many were late, and how many of these while the host had taken a core away.
-    pub missed: u64,
-    pub missed_while_stolen: u64,
-    /// The most that the host took during a miss.
-    pub stolen_max: Duration,
+    /// Those that were late, in their order.
+    pub late: Vec<LateAnswer>,
     pub periodic: Vec<Done>,
     pub pool: PoolStatus,
     /// By how much the latest element was sent late.
@@ -142,19 +140,19 @@ impl Setup {
         let start = Instant::now() + Duration::from_millis(20);
         let start_ns = clock.now_ns() + 20_000_000;
         let periodic = Periodic::start(machine.working, self.periodic, start, scale)?;
-        let sender = Sender { clock, start, start_ns, cores };
-        let sent = sender.send(gateway, arrivals, machine.sending)?;
-        running.join()?;
+        let sender = Sender { clock, start, start_ns, cores, query: running.observer() };
+        let (sent, mut explanations) = sender.send(gateway, arrivals, machine.sending)?;
+        explanations.take(running.join()?.misses);
         let periodic = periodic.stop();
         let Ok(answers) = answers.lock() else { bail!("the recorder panicked") };
-        let outcome = self.outcome(&answers, &sent, (start_ns, arrivals), scale)?;
+        let outcome = self.outcome(&answers, (&sent, &explanations), (start_ns, arrivals), scale)?;
         Ok(Outcome { periodic, pool: pool.status(), ..outcome })
     }
 
     fn outcome(
         &self,
         answers: &[Answer],
-        sent: &[Sent],
+        (sent, explanations): (&[Sent], &Explanations),
         (start_ns, arrivals): (u64, &[Duration]),
         scale: Scale,
     ) -> anyhow::Result<Outcome> {
@@ -166,9 +164,7 @@ impl Setup {
         let deadline = scale.time(self.stream.deadline_ms);
         let mut outcome = Outcome {
             latencies: Vec::new(),
-            missed: 0,
-            missed_while_stolen: 0,
-            stolen_max: Duration::ZERO,
+            late: Vec::new(),
             periodic: Vec::new(),
             pool: PoolStatus::default(),
             sent_late: sent.iter().map(|sent| sent.late).max().unwrap_or_default(),
@@ -180,9 +176,8 @@ impl Setup {
             let latency = Duration::from_nanos(answer.committed_ns.saturating_sub(arrived_ns));
             if latency > deadline {
                 let stolen = answer.stolen.saturating_sub(sent.stolen);
-                outcome.missed += 1;
-                outcome.missed_while_stolen += u64::from(!stolen.is_zero());
-                outcome.stolen_max = outcome.stolen_max.max(stolen);
+                let what_ran = explanations.of_cycle(answer.cycle);
+                outcome.late.push(LateAnswer { element: number, latency, deadline, stolen, what_ran });
             }
             outcome.latencies.push(latency);
         }
@@ -202,16 +197,22 @@ struct Sender {
     start: Instant,
     start_ns: u64,
     cores: Vec<usize>,
+    query: Observer,
 }
 
 impl Sender {
-    /// Sends all elements from a thread at real-time priority.
-    fn send(self, gateway: Gateway, arrivals: &[Duration], core: usize) -> anyhow::Result<Vec<Sent>> {
+    /// Sends all elements from a thread at real-time priority, and asks between them why answers were late.
+    fn send(
+        self,
+        gateway: Gateway,
+        arrivals: &[Duration],
+        core: usize,
+    ) -> anyhow::Result<(Vec<Sent>, Explanations)> {
         let policy = Policy::Fifo { priority: SENDER };
         let pool = Pool::start(PoolSettings { policy, cores: vec![core], ..PoolSettings::new("sender") })?;
         let sending = || {
             let _member = pool.join(Role::Receiver)?;
-            let mut sent = Vec::with_capacity(arrivals.len());
+            let (mut sent, mut explanations) = (Vec::with_capacity(arrivals.len()), Explanations::default());
             for (number, arrival) in arrivals.iter().enumerate() {
                 sleep_until(self.start + *arrival);
                 let due_ns = self.start_ns + arrival.as_nanos() as u64;
@@ -221,8 +222,9 @@ impl Sender {
                 if gateway.push(query::element(number as u64, due_ns)).is_err() {
                     break;
                 }
+                explanations.ask(&self.query);
             }
-            Ok(sent)
+            Ok((sent, explanations))
         };
         std::thread::scope(|scope| {
             let sent = scope.spawn(sending).join();

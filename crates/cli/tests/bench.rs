@@ -34,7 +34,18 @@ fn deadlines_are_measured_on_both_sides() {
         println!("{}", ended.stdout);
         return;
     }
-    ended.expect(0).shows(&["## 6.1", "| RT 10 | 8 |", "| standard O | 8 |", "## 6.3", "| no budget | 8 |"]);
+    let ended = ended.expect(0).shows(&[
+        "## 6.1",
+        "| RT 10 | 8 |",
+        "| standard O | 8 |",
+        "## 6.3",
+        "| no budget | 8 |",
+    ]);
+    // An overload: answers are late, and each says why.
+    let late =
+        ended.stdout.lines().find(|line| line.starts_with("- run 1, element ") && line.contains(" ran "));
+    let late = late.unwrap_or_else(|| panic!("nothing is explained in {}", ended.stdout));
+    assert!(late.contains(" of which the host took ") && late.contains("its threads waited "), "{late}");
     assert!(pictures.join("figure-3.svg").exists() && pictures.join("budget.svg").exists());
 }
 
