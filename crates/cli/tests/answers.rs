@@ -131,6 +131,19 @@ fn paced_runs_answer_the_same() {
     linear_road(folder, &format!("run {from_files} --out b --pace 120"))
         .expect(0)
         .tells(&["120 times real time"]);
+    // Each second in five parts. No answer can be there within a microsecond, and each within an hour.
+    let spread = format!("run {from_files} --pace 120 --ticks-per-second 5");
+    let events = fs::read_to_string(folder.join("traffic/input.csv")).unwrap().lines().count();
+    let hurried = linear_road(folder, &format!("{spread} --out c --deadline 1us")).expect(0);
+    let late = shown_late(&hurried.stdout, "deadline        1 us: ");
+    assert_eq!(late, [events, events]);
+    assert!(hurried.stdout.contains("\n    cycle "), "{}", hurried.stdout);
+    let calm = linear_road(folder, &format!("{spread} --out d --deadline 3600s --priority 1"));
+    if calm.stderr.contains("CAP_SYS_NICE") {
+        println!("without a priority: this machine does not grant it");
+    } else {
+        assert_eq!(shown_late(&calm.expect(0).stdout, "deadline        3600 s: "), [0, events]);
+    }
     let sorted = |name: &str| {
         all_answers(&folder.join(name)).map(|mut kind| {
             kind.sort();
@@ -138,6 +151,14 @@ fn paced_runs_answer_the_same() {
         })
     };
     assert_eq!(sorted("a"), sorted("b"));
+    assert_eq!(sorted("a"), sorted("c"));
+}
+
+/// Behind this beginning of a line: how many events were late, and of how many.
+fn shown_late(output: &str, start: &str) -> Vec<usize> {
+    let line = output.lines().find_map(|line| line.strip_prefix(start));
+    let line = line.unwrap_or_else(|| panic!("no '{start}' in {output}")).replace(',', "");
+    line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
 #[test]

@@ -104,10 +104,16 @@ impl Run {
             Some(pool) => engine.pool(pool),
             None => engine,
         };
+        let engine = match options.deadline {
+            Some(deadline) => engine.deadline(deadline),
+            None => engine,
+        };
         let mut running = engine.run(plan, vec![Box::new(files)])?;
         let gateway = running.gateway(0).expect("the plan has one source, and its gateway was not taken yet");
-        let feeder = Feeder::new(gateway, options.pace, Arc::clone(&control));
-        let intake = IntakeThread::start(reader, first, feeder, &control, pool)?;
+        let pool_entry = gateway.pool_entry();
+        let paced = (options.pace, options.ticks_per_second);
+        let feeder = Feeder::new(gateway, paced, Arc::clone(&control));
+        let intake = IntakeThread::start(reader, first, feeder, &control, pool_entry)?;
         Ok(Run { running, intake, control, tally, input: options.input, history_rows, history_bad_lines })
     }
 

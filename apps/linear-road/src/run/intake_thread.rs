@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use tidemill_engine::{Pool, Role};
+use tidemill_engine::PoolEntry;
 
 use super::control::Control;
 use super::error::RunError;
@@ -23,14 +23,14 @@ impl IntakeThread {
         first: Next,
         feeder: Feeder,
         control: &Arc<Control>,
-        pool: Option<Arc<Pool>>,
+        pool: PoolEntry,
     ) -> Result<IntakeThread, RunError> {
         let intake =
             InputLoop { reader, feeder, control: Arc::clone(control), parser: InputParser::default() };
         let builder = std::thread::Builder::new().name("intake".into());
         let thread = builder.spawn(move || {
             // An event that is taken in late is answered late.
-            let _member = pool.as_ref().map(|pool| pool.join(Role::Receiver)).transpose()?;
+            let _member = pool.join();
             intake.run(first)
         });
         let thread = thread.map_err(RunError::Thread)?;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use tidemill_engine::{CyclePolicy, Policy, PoolSettings};
 
@@ -86,6 +87,8 @@ pub struct RunOptions {
     pub processes: usize,
     /// How fast events are taken in.
     pub pace: Pace,
+    /// In a paced run, in how many parts the events of a second come, evenly spread over it; 0 counts as 1: all at its beginning.
+    pub ticks_per_second: u32,
     /// Whether the first bad line ends the run.
     pub strict: bool,
     /// When cycles close.
@@ -94,6 +97,8 @@ pub struct RunOptions {
     pub partitions: Partitions,
     /// The real-time priority of the workers, the intake and the writing of answers, 1 to 99. `None`: they are ordinary threads.
     pub priority: Option<u32>,
+    /// Within which time events are to be answered. Those that are answered later are counted.
+    pub deadline: Option<Duration>,
 }
 
 impl RunOptions {
@@ -106,10 +111,12 @@ impl RunOptions {
             workers: 1,
             processes: 1,
             pace: Pace::Max,
+            ticks_per_second: 1,
             strict: false,
             cycles: CyclePolicy::default(),
             partitions: Partitions::default(),
             priority: None,
+            deadline: None,
         }
     }
 

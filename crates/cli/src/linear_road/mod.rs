@@ -1,6 +1,7 @@
 //! `tidemill linear-road ...`: one file per subcommand.
 
 mod check;
+mod deadline;
 mod generate;
 mod rate;
 mod run;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use clap::Args;
 use tidemill_engine::{CyclePolicy, WorkerProcess};
@@ -45,6 +46,9 @@ pub(crate) struct RunArguments {
     /// Speed: max, real (one second of input per second), or a multiple of real
     #[arg(long, value_name = "max|real|X", default_value = "max", allow_negative_numbers = true)]
     pace: Pace,
+    /// In a paced run, in how many parts the events of a second come, evenly spread over it; with 1, all at its beginning
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    ticks_per_second: u32,
     /// Stop at the first bad line
     #[arg(long)]
     strict: bool,
@@ -60,6 +64,9 @@ pub(crate) struct RunArguments {
     /// Runs in threads of this real-time priority (SCHED_FIFO), which needs the privilege for it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99), conflicts_with = "processes")]
     priority: Option<u32>,
+    /// Count and show the events that are answered later than this after their arrival, such as '20 ms' or '500 us'
+    #[arg(long, value_name = "TIME", value_parser = super::deadline::parse)]
+    deadline: Option<Duration>,
     #[command(flatten)]
     traffic: Traffic,
 }
@@ -112,10 +119,12 @@ impl RunArguments {
             workers: self.workers.unwrap_or_else(available),
             processes: self.processes.into(),
             pace: self.pace,
+            ticks_per_second: self.ticks_per_second,
             strict: self.strict,
             cycles: self.cycles(),
             partitions,
             priority: self.priority,
+            deadline: self.deadline,
             ..RunOptions::new(input, &self.out)
         }
     }

@@ -8,6 +8,7 @@ use tidemill_linear_road::answers::tally::Counts;
 use tidemill_linear_road::answers::{KINDS, TOLLS};
 use tidemill_linear_road::run::{FailedRun, RunError, RunOptions, RunSummary};
 
+use super::deadline;
 use crate::quantity::{clock, count, counted, percent, short, time};
 
 /// The names of the kinds of answers, in the order of their numbers.
@@ -33,7 +34,8 @@ pub(crate) fn of_failed(failed: &FailedRun, options: &RunOptions) -> String {
 fn body(summary: &RunSummary, options: &RunOptions) -> String {
     let mut text = overview(summary);
     text += "\n\n";
-    text += &answers(&summary.answers, &summary.status);
+    text += &answers(&summary.answers, &summary.status, options.deadline);
+    text += &options.deadline.map(|deadline| deadline::text(deadline, &summary.status)).unwrap_or_default();
     text += &cycles(&summary.status);
     text += &shares(&summary.status, options.workers);
     text += &bad_lines(summary);
@@ -56,7 +58,7 @@ fn overview(summary: &RunSummary) -> String {
     )
 }
 
-fn answers(counts: &Counts, status: &Status) -> String {
+fn answers(counts: &Counts, status: &Status, deadline: Option<Duration>) -> String {
     let mut text = format!(
         "{:<24}{:>14}{:>12}{:>10}{:>10}{:>10}{:>10}\n",
         "response times", "count", "p50", "p99", "p99.99", "max", "late"
@@ -68,7 +70,8 @@ fn answers(counts: &Counts, status: &Status) -> String {
             let _ = writeln!(text, "{:<24}{:>14}", "    with a toll above 0", count(counts.tolls_above_zero));
         }
     }
-    text += &row("events, to commit", status.per_event.count(), &status.per_event, "");
+    let late = deadline.map(|_| count(status.get(Counter::DeadlineMisses))).unwrap_or_default();
+    text += &row("events, to commit", status.per_event.count(), &status.per_event, &late);
     text += &row("cycles, cut to commit", status.per_cycle.count(), &status.per_cycle, "");
     text.push('\n');
     text
