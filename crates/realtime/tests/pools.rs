@@ -209,6 +209,25 @@ fn a_pool_that_pauses_waits_between_activations() {
     assert!(work_until(|| scheduled().0 == ORDINARY));
 }
 
+/// Holds with and without a privilege: what an activation uses after the budget is empty comes on top, once in each period.
+#[test]
+fn a_pool_that_pauses_uses_its_budgets_and_no_more_than_an_activation_in_each_period() {
+    let (capacity, period) = (Duration::from_millis(2), Duration::from_millis(20));
+    let paused = PoolSettings { when_empty: WhenEmpty::Pause, ..settings(Policy::Other) };
+    let start = Instant::now();
+    let pool = Pool::start(paused.with_budget(capacity, period)).unwrap();
+    let mut member = pool.join(Role::Worker(0)).unwrap();
+    while pool.status().emptied < 20 {
+        assert!(start.elapsed() < Duration::from_secs(60), "the budget is never empty: {:?}", pool.status());
+        let sum: u64 = (0..100_000).map(std::hint::black_box).sum();
+        assert!(sum > 0);
+        member.between_activations(|| false);
+    }
+    let (status, periods) = (pool.status(), start.elapsed().div_duration_f64(period).ceil() as u32 + 1);
+    let most = (capacity + status.overrun + status.longest_activation) * periods;
+    assert!(status.used <= most, "{:?} in {periods} periods: {status:?}", status.used);
+}
+
 #[test]
 fn nobody_waits_for_the_budget_of_a_pool_that_has_ended() {
     let budget = Some(DeferrableServer { capacity_ns: 100_000, period_ns: 10_000_000_000 });
