@@ -1,4 +1,4 @@
-//! A deadline: as an argument, and what came of it.
+//! A deadline: as an argument, and what was late.
 
 use std::fmt::Write;
 use std::time::Duration;

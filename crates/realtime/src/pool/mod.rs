@@ -275,8 +275,8 @@ impl PoolState {
         };
         self.may_idle.store(false, Ordering::SeqCst);
         lock(&self.missing).push(format!(
-            "while the budget is empty, its threads do not give way to all others, because they could not come back: {error}; \
-             grant CAP_SYS_NICE (setcap cap_sys_nice=ep) or a limit of nice values (ulimit -e 20)"
+            "while the budget is empty, its threads do not give way to all others, because they could not come \
+             back: {error}; grant CAP_SYS_NICE (setcap cap_sys_nice=ep) or a limit of nice values (ulimit -e 20)"
         ));
     }
 
