@@ -213,7 +213,7 @@ mod tests {
     fn threads_of_before_and_after_belong_until_they_end() {
         let (threads, group) = (SourceThreads::default(), Group::default());
         let (before, end_before, handle_before) = started(&threads);
-        assert_eq!(group.members(), []);
+        assert!(group.members().is_empty());
         let belonging = threads.belong_to(Arc::new(group.clone()));
         let (after, end_after, handle_after) = started(&threads);
         let mut both = [before, after];
@@ -223,10 +223,10 @@ mod tests {
         handle_before.join().unwrap();
         assert_eq!(group.members(), [after]);
         drop(belonging);
-        assert_eq!(group.members(), []);
+        assert!(group.members().is_empty());
         // One that is started now belongs to nothing.
         let (_, end_last, handle_last) = started(&threads);
-        assert_eq!(group.members(), []);
+        assert!(group.members().is_empty());
         drop((end_after, end_last));
         handle_after.join().unwrap();
         handle_last.join().unwrap();
@@ -238,7 +238,7 @@ mod tests {
         let belonging = threads.belong_to(Arc::new(group.clone()));
         let thread = threads.spawn("test", || panic!("on purpose")).unwrap();
         assert!(thread.join().is_err());
-        assert_eq!(group.members(), []);
+        assert!(group.members().is_empty());
         drop(belonging);
     }
 
@@ -251,7 +251,7 @@ mod tests {
         drop(first);
         assert_eq!((groups[0].members(), groups[1].members()), (vec![], vec![number]));
         drop(second);
-        assert_eq!(groups[1].members(), []);
+        assert!(groups[1].members().is_empty());
         drop(end);
         handle.join().unwrap();
     }

@@ -73,6 +73,63 @@ fn queries_go_in_the_order_of_their_deadlines() {
     assert_eq!((slow.priority(), whenever.priority()), (PRIORITY, PRIORITY - 1));
 }
 
+/// The number of the calling thread.
+fn number() -> i32 {
+    let link = std::fs::read_link("/proc/thread-self").unwrap();
+    link.file_name().unwrap().to_str().unwrap().parse().unwrap()
+}
+
+/// (policy, priority) of a thread that does not run, as the kernel says.
+fn scheduled_of(thread: i32) -> (u32, u32) {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
+    let fields: Vec<_> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    (fields[38].parse().unwrap(), fields[37].parse().unwrap())
+}
+
+#[test]
+fn a_thread_that_waits_is_taken_in_and_let_go_by_another() {
+    let settings = PoolSettings { policy: Policy::Fifo { priority: PRIORITY }, ..PoolSettings::new("test") };
+    let Some(pool) = real_time(settings) else { return };
+    let (tell, told) = channel();
+    let (end, ended) = channel::<()>();
+    let waiting = std::thread::spawn(move || {
+        tell.send(number()).unwrap();
+        let _ = ended.recv();
+    });
+    let thread = told.recv().unwrap();
+    let fast = Asked::start(&pool, "fast", Some(20));
+    let slow = PoolQuery::new(&pool, "slow", Some(Duration::from_millis(100)));
+    // A member of the query takes it in; both have the query's place in the order.
+    let member = slow.join(Role::Receiver).unwrap();
+    let taken_in = slow.take_in(thread).unwrap();
+    assert_eq!((scheduled_of(thread), scheduled()), ((FIFO, PRIORITY - 1), (FIFO, PRIORITY - 1)));
+    assert_eq!(pool.status().members, 3);
+    // The order changes for it, too, and for who changes it.
+    drop(fast);
+    assert_eq!((scheduled_of(thread), scheduled()), ((FIFO, PRIORITY), (FIFO, PRIORITY)));
+    drop(taken_in);
+    assert_eq!((scheduled_of(thread), scheduled()), ((ORDINARY, 0), (FIFO, PRIORITY)));
+    drop(member);
+    // An ordinary thread stays one.
+    let taken_in = slow.take_in(thread).unwrap();
+    assert_eq!((scheduled_of(thread), scheduled()), ((FIFO, PRIORITY), (ORDINARY, 0)));
+    drop(taken_in);
+    assert_eq!((scheduled_of(thread), scheduled()), ((ORDINARY, 0), (ORDINARY, 0)));
+    assert_eq!(pool.status().members, 0);
+    drop(end);
+    waiting.join().unwrap();
+}
+
+#[test]
+fn a_thread_of_another_process_is_not_taken_in() {
+    let pool = Pool::start(PoolSettings::new("test")).unwrap();
+    let query = PoolQuery::new(&pool, "query", None);
+    // The first thread of the machine, or of the container.
+    let error = query.take_in(1).unwrap_err().to_string();
+    assert!(error.contains("thread 1 is not one of this process"), "{error}");
+    assert_eq!(pool.status().members, 0);
+}
+
 #[test]
 fn there_are_no_more_levels_than_priorities() {
     let settings = PoolSettings { policy: Policy::Fifo { priority: 2 }, ..PoolSettings::new("test") };
