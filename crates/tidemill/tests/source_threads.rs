@@ -277,3 +277,50 @@ fn many_connections_come_and_go_and_none_is_left_in_the_pool() {
     drop(pool);
     until("nothing is left at real-time priority", || promoted().is_empty());
 }
+
+#[test]
+fn a_durable_query_takes_the_threads_of_its_sources_in_too() {
+    let _alone = alone();
+    let Some(pool) = granted(fifo()) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let source = sources::tcp_lines("127.0.0.1:0").unwrap();
+    let address = source.local_address().unwrap();
+    let mut query = Query::new("copy").durable(folder.path().join("journal"));
+    query.read("source", source).collect("all", 1_000_000);
+    let running = Engine::new().pool(&pool).start(query).unwrap();
+    let connection = lines_to(address);
+    until("the rows have come", || rows(&running) >= 2);
+    for name in ["intake", "forward", "socket 1", "socket decoder "] {
+        until(name, || scheduled(name) == [(FIFO, PRIORITY)]);
+    }
+    running.stop().unwrap();
+    drop(connection);
+    until("nothing is left at real-time priority", || promoted().is_empty());
+    assert_eq!(pool.status().members, 0);
+}
+
+/// Its thread waits for a server that never answers, and is not joined at the end.
+#[cfg(feature = "postgres")]
+#[test]
+fn a_thread_that_waits_for_postgresql_is_in_the_pool_and_is_let_go_while_it_waits() {
+    use tidemill::connect::postgres::{PostgresRows, PostgresSource, PostgresSourceSettings};
+
+    let _alone = alone();
+    let Some(pool) = granted(fifo()) else { return };
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let source = PostgresSource::open(PostgresSourceSettings {
+        url: format!("postgres://me@{}/shop", silent.local_addr().unwrap()),
+        rows: PostgresRows::Table("customers".to_owned()),
+        schema: value(),
+        refresh: None,
+        retry_for: PATIENCE,
+    });
+    let running = run(&pool, source.unwrap());
+    let (waiting, _) = silent.accept().unwrap();
+    until("its thread has the priority", || scheduled("postgres source") == [(FIFO, PRIORITY)]);
+    running.stop().unwrap();
+    until("nothing is left at real-time priority", || promoted().is_empty());
+    assert_eq!(pool.status().members, 0);
+    assert_eq!(scheduled("postgres source"), [(ORDINARY, 0)]);
+    drop(waiting);
+}
