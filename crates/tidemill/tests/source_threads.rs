@@ -83,8 +83,12 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// A pool, unless this machine does not grant it.
 fn granted(settings: PoolSettings) -> Option<Arc<Pool>> {
-    match Pool::start(settings) {
+    match Pool::start(settings.clone()) {
         Ok(pool) => Some(pool),
+        Err(error) if error.reason.starts_with("memory cannot be locked") => {
+            println!("without locked memory: {error}");
+            granted(PoolSettings { lock_memory: false, ..settings })
+        }
         Err(error) if error.reason.contains("not permitted") => {
             println!("skipped, for there is no privilege: {error}");
             None
@@ -119,7 +123,7 @@ fn rows(run: &Run) -> u64 {
 /// While the query runs, threads of these names have the pool's priority; afterwards no thread has. One connection sends, so the
 /// source has its threads.
 fn check(source: impl Source + 'static, names: &[&str], send: impl FnOnce() -> Option<TcpStream>) {
-    let Some(pool) = granted(PoolSettings { lock_memory: true, best_effort: false, ..fifo() }) else {
+    let Some(pool) = granted(PoolSettings { lock_memory: true, ..fifo() }) else {
         return;
     };
     let running = run(&pool, source);
