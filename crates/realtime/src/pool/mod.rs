@@ -296,8 +296,11 @@ impl PoolState {
 
     /// The queries have changed: each member gets its place in the order of their deadlines.
     fn order(&self, state: &Membership) {
-        let deadlines: Vec<_> =
+        let mut deadlines: Vec<_> =
             state.members.iter().filter_map(|thread| Some(thread.query.as_ref()?.deadline)).collect();
+        // Many threads of few queries.
+        deadlines.sort_unstable();
+        deadlines.dedup();
         for thread in &state.members {
             let Some(query) = &thread.query else { continue };
             let level = level_of(query.deadline, deadlines.iter().copied(), self.settings.levels());

@@ -18,6 +18,10 @@ const STEAL_LOOK_NS: u64 = 1_000_000_000;
 /// How many readings of it, and how many times without a budget, are kept.
 const KEPT_MAX: usize = 64;
 
+/// Of how many members it knows how long they waited for a processor, beside all workers: each takes an open file, and a source
+/// may have hundreds of connections.
+const QUEUES_MAX: usize = 32;
+
 /// Shorter activations of a thread are noted together.
 const NOTED_NS_MIN: u64 = 1_000_000;
 
@@ -102,7 +106,8 @@ impl Trace {
         (thread, role): (i32, Role),
         now_ns: u64,
     ) {
-        let (query, queue) = (query.cloned(), QueueClock::of(thread));
+        let is_asked = role != Role::Receiver || self.present.len() < QUEUES_MAX;
+        let (query, queue) = (query.cloned(), QueueClock::of(thread, is_asked));
         let queued_ns = queue.read_ns().unwrap_or(0);
         let cpu_ns = threads::cpu_time_ns(thread).unwrap_or(0);
         let present =

@@ -104,9 +104,10 @@ pub(crate) fn cpu_time_ns(thread: i32) -> Result<u64> {
 pub(crate) struct QueueClock(Option<File>);
 
 impl QueueClock {
-    /// Of a thread; a kernel that does not count it gives no time.
-    pub fn of(thread: i32) -> QueueClock {
-        QueueClock(File::open(format!("/proc/self/task/{thread}/schedstat")).ok())
+    /// Of a thread; a kernel that does not count it gives no time, nor does one that is not to be asked.
+    pub fn of(thread: i32, is_asked: bool) -> QueueClock {
+        let open = || File::open(format!("/proc/self/task/{thread}/schedstat")).ok();
+        QueueClock(if is_asked { open() } else { None })
     }
 
     pub fn read_ns(&self) -> Option<u64> {

@@ -32,7 +32,7 @@ pub(crate) fn cpu_time_ns(_thread: i32) -> Result<u64> {
 pub(crate) struct QueueClock;
 
 impl QueueClock {
-    pub fn of(_thread: i32) -> QueueClock {
+    pub fn of(_thread: i32, _is_asked: bool) -> QueueClock {
         QueueClock
     }
 
