@@ -34,7 +34,7 @@ use crate::generator::Generator;
 use crate::logical::{Provider, shown_rows};
 use crate::query::pipeline::{OutputTarget, Pipeline};
 use crate::query::prepared::{Prepared, QueryContext};
-use crate::query::real_time::{RealTime, TimeContract};
+use crate::query::real_time::TimeContract;
 use crate::relations::named_relations::Relation;
 use crate::settings::Settings;
 use crate::statement::declared::OptionGroup;
@@ -331,23 +331,10 @@ impl Planner {
         requests
     }
 
-    /// What the requested queries promise of time, beside the other sinks of their pool.
-    fn real_time(&self, requests: &[Request]) -> Result<RealTime, Cause> {
-        let asks = |request: &Request| Some((request.name.clone(), request.contract.clone()?));
-        let contracts: Vec<_> = requests.iter().filter_map(asks).collect();
-        let pool = contracts.first().and_then(|(_, contract)| contract.pool.clone());
-        let others = self.catalog.sinks.iter().filter_map(|(name, sink)| {
-            let contract =
-                sink.contract.clone().filter(|contract| contract.pool.is_some() && contract.pool == pool)?;
-            let runs_here = requests.iter().any(|request| request.name == *name);
-            (!runs_here && !sink.inputs.is_empty()).then(|| (name.clone(), contract))
-        });
-        RealTime::of(&contracts, &others.collect::<Vec<_>>(), &self.catalog.pools, &self.settings)
-    }
-
     fn pipeline_for(&self, requests: Vec<Request>) -> Result<Pipeline, Cause> {
         let max_latency = requests.iter().filter_map(|request| request.max_latency).min();
-        let real_time = self.real_time(&requests)?;
+        let asks = |request: &Request| Some((request.name.clone(), request.contract.clone()?));
+        let real_time = self.real_time(&requests.iter().filter_map(asks).collect::<Vec<_>>())?;
         let outputs = || Requested::Outputs(requests.iter().map(|request| request.name.clone()).collect());
         let instructions = self.instructions(outputs);
         // Queries that run together begin together.

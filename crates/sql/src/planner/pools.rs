@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidemill_engine::analysis::DeferrableServer;
-use tidemill_engine::{Affinity, Policy, PoolSettings, WhenEmpty};
+use tidemill_engine::{Affinity, Cause, Policy, PoolSettings, WhenEmpty};
 
 use super::{Planner, Reply};
 use crate::pool_definition::PoolDefinition;
@@ -80,8 +80,22 @@ impl Planner {
         let contract = self.contract(&create.options)?;
         let contracts: Vec<_> =
             contract.map(|contract| (create.name.value.clone(), contract)).into_iter().collect();
-        let real_time = RealTime::of(&contracts, &[], &self.catalog.pools, &self.settings);
+        let real_time = self.real_time(&contracts);
         real_time.map_err(|cause| statement.error(create.name.span, cause.to_string()))
+    }
+
+    /// What sinks that run together promise of time, beside the other sinks of their pool.
+    pub(super) fn real_time(&self, contracts: &[(String, TimeContract)]) -> Result<RealTime, Cause> {
+        let pool = contracts.first().and_then(|(_, contract)| contract.pool.clone());
+        let runs_here = |name: &String| contracts.iter().any(|(own, _)| own == name);
+        let others =
+            self.catalog.sinks.iter().filter(|(name, sink)| !runs_here(name) && !sink.inputs.is_empty());
+        let mates = others.filter_map(|(name, sink)| {
+            let contract =
+                sink.contract.clone().filter(|other| other.pool.is_some() && other.pool == pool)?;
+            Some((name.clone(), contract))
+        });
+        RealTime::of(contracts, &mates.collect::<Vec<_>>(), &self.catalog.pools, &self.settings)
     }
 
     /// The sink that runs in a pool.
