@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kernel::{FIFO, ORDINARY, real_time, scheduled};
+use kernel::{ORDINARY, real_time, scheduled};
 use tidemill_realtime::analysis::DeferrableServer;
 use tidemill_realtime::{Affinity, Policy, Pool, PoolSettings, Role, WhenEmpty};
 
 /// Numbers of policies as the kernel has them.
+const FIFO: u32 = 1;
 const ROUND_ROBIN: u32 = 2;
 const IDLE: u32 = 5;
 const DEADLINE: u32 = 6;

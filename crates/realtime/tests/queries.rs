@@ -7,8 +7,11 @@ use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use kernel::{FIFO, ORDINARY, real_time, scheduled};
+use kernel::{ORDINARY, real_time, scheduled};
 use tidemill_realtime::{Policy, Pool, PoolQuery, PoolSettings, Role};
+
+/// The number of the policy, as the kernel has it.
+const FIFO: u32 = 1;
 
 const PRIORITY: u32 = 5;
 

@@ -8,6 +8,7 @@ mod place;
 mod query;
 mod role;
 mod settings;
+mod shares;
 mod status;
 mod trace;
 mod with;
@@ -19,6 +20,7 @@ use std::time::Instant;
 
 use thiserror::Error;
 
+use crate::analysis::DeferrableServer;
 use crate::threads::{self, Scheduling};
 use identity::QueryIdentity;
 use levels::level_of;
@@ -109,6 +111,8 @@ struct Thread {
     query: Option<Arc<QueryIdentity>>,
     /// How many priorities it is below the pool's.
     level: Arc<AtomicU32>,
+    /// What the kernel has given it, where the kernel enforces the budget.
+    server: Option<DeferrableServer>,
     /// Its processor time when it was last read.
     cpu_ns: u64,
 }
@@ -294,8 +298,29 @@ impl PoolState {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// The queries have changed: each member gets its place in the order of their deadlines.
-    fn order(&self, state: &Membership) {
+    /// Adds a member; what the others have changes accordingly.
+    fn add(&self, state: &mut Membership, new: Thread) -> std::io::Result<()> {
+        let (thread, role) = (new.thread, new.role);
+        state.members.push(new);
+        if let Err(error) = self.order(state) {
+            state.members.pop();
+            let _ = self.order(state);
+            return Err(error);
+        }
+        self.members.store(state.members.len() as u64, Ordering::Relaxed);
+        if self.is_empty.load(Ordering::SeqCst) {
+            let _ = threads::set_scheduling(thread, self.scheduling(role, 0));
+        }
+        self.used.notify_all();
+        Ok(())
+    }
+
+    /// The queries have changed: each member gets its place in the order of their deadlines, or its share of the budget. Only
+    /// a share may be refused.
+    fn order(&self, state: &mut Membership) -> std::io::Result<()> {
+        if let (Policy::Deadline, Some(budget)) = (self.settings.policy, self.settings.budget) {
+            return shares::give(&mut state.members, self.settings.workers, budget);
+        }
         let mut deadlines: Vec<_> =
             state.members.iter().filter_map(|thread| Some(thread.query.as_ref()?.deadline)).collect();
         // Many threads of few queries.
@@ -309,6 +334,7 @@ impl PoolState {
                 let _ = threads::set_scheduling(thread.thread, self.scheduling(thread.role, level));
             }
         }
+        Ok(())
     }
 
     /// How a member is scheduled while the budget lasts, or while it is empty.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::identity::QueryIdentity;
-use super::{Membership, PoolError, PoolState, Role, Thread, lock};
+use super::{Membership, Policy, PoolError, PoolState, Role, Thread, lock};
 use crate::threads::{self, Scheduling};
 
 /// A thread's place. It is taken and left on that thread, or on another member's.
@@ -51,22 +51,15 @@ impl Place {
         let (thread, role) = (self.thread, self.role);
         let member = shared.next_member.fetch_add(1, Ordering::Relaxed);
         lock(&shared.trace).joined(member, query, (thread, role), shared.now_ns());
-        let promoted = threads::set_scheduling(thread, shared.settings.scheduling(role, 0));
+        let promoted = threads::set_scheduling(thread, shared.settings.scheduling(role, 0)).and_then(|()| {
+            let (level, cpu_ns) = (Arc::clone(&self.level), self.cpu_time_ns());
+            let place = Thread { member, thread, role, query: query.cloned(), level, server: None, cpu_ns };
+            let mut added = Ok(());
+            self.with_state(|state| added = shared.add(state, place));
+            added
+        });
         match promoted {
-            Ok(()) => {
-                self.number = Some(member);
-                let (level, cpu_ns) = (Arc::clone(&self.level), self.cpu_time_ns());
-                let place = Thread { member, thread, role, query: query.cloned(), level, cpu_ns };
-                self.with_state(|state| {
-                    state.members.push(place);
-                    shared.members.store(state.members.len() as u64, Ordering::Relaxed);
-                    shared.order(state);
-                    if shared.is_empty.load(Ordering::SeqCst) {
-                        let _ = threads::set_scheduling(thread, shared.scheduling(role, 0));
-                    }
-                    shared.used.notify_all();
-                });
-            }
+            Ok(()) => self.number = Some(member),
             Err(_) => drop(lock(&shared.trace).left(member, shared.now_ns())),
         }
         let what = format!("its threads cannot be scheduled as '{}'", shared.settings.policy_name());
@@ -129,11 +122,16 @@ impl PoolState {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(number) = self.number {
+            if self.shared.settings.policy == Policy::Deadline {
+                // Others get its share, so it must not have it any more.
+                let _ = threads::set_scheduling(self.thread, Scheduling::Ordinary);
+            }
             // From here on, what enforces the budget leaves it alone.
             self.with_state(|state| {
                 state.members.retain(|thread| thread.member != number);
                 self.shared.members.store(state.members.len() as u64, Ordering::Relaxed);
-                self.shared.order(state);
+                // What is refused here was not asked for: others keep what they have.
+                let _ = self.shared.order(state);
             });
         }
         // To be ordinary needs no privilege, so this does not fail.

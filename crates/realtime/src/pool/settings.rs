@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::PoolError;
 use super::levels::level_of;
 use super::role::Role;
+use super::shares::{CAPACITY_NS_MIN, PERIOD_NS_MIN, Share};
 use crate::analysis::DeferrableServer;
 use crate::threads::Scheduling;
 
@@ -24,7 +25,8 @@ pub enum Policy {
         /// From 1 to 99; larger goes first.
         priority: u32,
     },
-    /// The kernel's constant-bandwidth server: the pool's budget, divided evenly among its workers, enforced by the kernel.
+    /// The kernel's constant-bandwidth server: the pool's budget, divided evenly among the queries that run and their workers,
+    /// enforced by the kernel. Other threads of the queries are ordinary.
     Deadline,
 }
 
@@ -79,11 +81,8 @@ pub struct PoolSettings {
 /// The most workers and the largest number of a core.
 const WORKERS_MAX: usize = 1024;
 
-/// The shortest and the longest period of a budget: timers are not precise enough for less.
-const PERIOD_NS: (u64, u64) = (1_000_000, 10_000_000_000);
-
-/// The least budget, for the same reason.
-const CAPACITY_NS_MIN: u64 = 100_000;
+/// The longest period of a budget.
+const PERIOD_NS_MAX: u64 = 10_000_000_000;
 
 impl PoolSettings {
     /// One ordinary worker on any core.
@@ -119,8 +118,7 @@ impl PoolSettings {
             }
         }
         if let Some(DeferrableServer { capacity_ns, period_ns }) = self.budget {
-            let (least, most) = PERIOD_NS;
-            if !(least..=most).contains(&period_ns) {
+            if !(PERIOD_NS_MIN..=PERIOD_NS_MAX).contains(&period_ns) {
                 return refuse("the period of a budget must be from 1 ms to 10 s".into());
             }
             if capacity_ns < CAPACITY_NS_MIN || capacity_ns / self.workers as u64 > period_ns {
@@ -176,19 +174,22 @@ impl PoolSettings {
         self.budget.filter(|_| self.policy != Policy::Deadline)
     }
 
+    /// The budget of each worker of a query under [`Policy::Deadline`], where this many queries run in the pool: an equal share,
+    /// in periods that are not longer than the query's deadline, if that is possible. `None` for other policies, whose
+    /// queries have one budget together.
+    pub fn budget_of_worker(&self, deadline: Option<Duration>, queries: usize) -> Option<DeferrableServer> {
+        let budget = self.budget.filter(|_| self.policy == Policy::Deadline)?;
+        Some(Share { workers: self.workers, queries, deadline }.of(budget))
+    }
+
     /// How a member at this level is scheduled.
     pub(super) fn scheduling(&self, role: Role, level: u32) -> Scheduling {
         match (self.policy, role) {
             (Policy::Other, _) => Scheduling::Ordinary,
             (Policy::Fifo { priority }, _) => Scheduling::Fifo(priority - level),
             (Policy::RoundRobin { priority }, _) => Scheduling::RoundRobin(priority - level),
-            (Policy::Deadline, Role::Worker(_)) => {
-                let budget = self.budget.unwrap_or(DeferrableServer { capacity_ns: 1, period_ns: 1 });
-                let runtime_ns = budget.capacity_ns / self.workers as u64;
-                Scheduling::Deadline { runtime_ns, period_ns: budget.period_ns }
-            }
-            // The budget is divided among the workers; the kernel would refuse more.
-            (Policy::Deadline, Role::Receiver) => Scheduling::Ordinary,
+            // The kernel serves workers by their shares of the budget; there is none for other threads.
+            (Policy::Deadline, _) => Scheduling::Ordinary,
         }
     }
 

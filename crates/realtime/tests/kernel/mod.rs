@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use tidemill_realtime::{Pool, PoolSettings};
 
-/// Numbers of policies as the kernel has them.
+/// The number of the policy of ordinary threads, as the kernel has it.
 pub const ORDINARY: u32 = 0;
-pub const FIFO: u32 = 1;
 
 /// The calling thread's (policy, priority), as the kernel says.
 pub fn scheduled() -> (u32, u32) {
