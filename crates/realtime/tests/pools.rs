@@ -229,6 +229,41 @@ fn a_pool_that_pauses_uses_its_budgets_and_no_more_than_an_activation_in_each_pe
     assert!(status.used <= most, "{:?} in {periods} periods: {status:?}", status.used);
 }
 
+/// The state of a thread, as the kernel says.
+fn state(thread: &str) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
+    stat.rsplit(')').next().unwrap().trim().chars().next().unwrap()
+}
+
+/// Uses up the budget, and then asks between two activations; whether the budget was empty when that returned. What the kernel
+/// says of the thread meanwhile goes to `look`.
+fn empty_after_asking(when_empty: WhenEmpty, period_ms: u64, look: impl Fn(&Pool, &str)) -> bool {
+    let budget = Some(DeferrableServer { capacity_ns: 500_000, period_ns: period_ms * 1_000_000 });
+    let pool = Pool::start(PoolSettings { budget, when_empty, ..settings(Policy::Other) }).unwrap();
+    let (given, (named, name)) = (Arc::clone(&pool), std::sync::mpsc::channel());
+    let worker = std::thread::spawn(move || {
+        let mut member = given.join(Role::Worker(0)).unwrap();
+        assert!(work_until(|| given.status().is_empty));
+        let link = std::fs::read_link("/proc/thread-self").unwrap();
+        named.send(link.file_name().unwrap().to_str().unwrap().to_owned()).unwrap();
+        member.between_activations(|| false);
+        given.status().is_empty
+    });
+    look(&pool, &name.recv().unwrap());
+    worker.join().unwrap()
+}
+
+#[test]
+fn a_pool_that_pauses_sleeps_until_its_budget_is_refilled() {
+    let is_empty = empty_after_asking(WhenEmpty::Pause, 3000, |pool, thread| {
+        // Asleep, unless the kernel was so late that the budget is full again.
+        assert!(work_until(|| state(thread) == 'S' || !pool.status().is_empty));
+    });
+    assert!(!is_empty, "it went on without a budget");
+    // With the other choice, it goes on at once.
+    assert!(empty_after_asking(WhenEmpty::Ordinary, 10_000, |_, _| ()));
+}
+
 #[test]
 fn nobody_waits_for_the_budget_of_a_pool_that_has_ended() {
     let budget = Some(DeferrableServer { capacity_ns: 100_000, period_ns: 10_000_000_000 });

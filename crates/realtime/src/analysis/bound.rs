@@ -77,7 +77,31 @@ pub(crate) fn latency_bound_below(
     processors: &Processors,
     most_ns: u64,
 ) -> Result<Bound, NoBound> {
+    if let Some(budget) = processors.budget {
+        let unlimited = Processors { budget: None, ..processors.clone() };
+        let bound = BusyTime::new(stream, release, &unlimited).and_then(|busy| busy.worst(most_ns));
+        if let Ok(bound) = bound
+            && demand_within(stream, &unlimited, budget.period_ns, bound.latency_ns) <= budget.capacity_ns
+        {
+            return Ok(bound);
+        }
+    }
     BusyTime::new(stream, release, processors)?.worst(most_ns)
+}
+
+/// The most that the stream, and what uses the same budget, work within a period, if no event waits for longer than that for its
+/// answer: then all of it has arrived within the period and that time before. If that is not more than the budget, the
+/// budget is never used up while there is work: before it is for the first time, nothing has waited for it.
+fn demand_within(stream: &Stream, processors: &Processors, period_ns: u64, latency_ns: u64) -> u64 {
+    let events = stream.arrivals.most_within(period_ns.saturating_add(latency_ns).saturating_add(1));
+    // Each event may be a batch.
+    let own_ns = events.saturating_mul(stream.event_cost_ns.saturating_add(stream.batch_cost_ns));
+    // Who goes before the stream is done before it; who goes after it is done within its jitter.
+    let mates = processors.pool_mates.iter().map(|mate| {
+        let late_ns = mate.jitter_ns.saturating_add(latency_ns);
+        mate.clone().with_jitter(late_ns).within(period_ns.saturating_add(1))
+    });
+    mates.fold(own_ns, u64::saturating_add)
 }
 
 /// Where an event is in the busy time when the bound is reached.

@@ -19,6 +19,7 @@
 mod admission;
 mod arrivals;
 mod bound;
+mod costs;
 mod fixed_point;
 mod fixed_priority;
 mod interference;
@@ -28,6 +29,7 @@ mod stream;
 pub use admission::{Admission, Refusal, admit};
 pub use arrivals::Arrivals;
 pub use bound::{Bound, elements_within, latency_bound, papers_bound, spaced_bound};
+pub use costs::CostModel;
 pub use fixed_point::NoBound;
 pub use fixed_priority::{PeriodicTask, global_response_ns, partitioned_response_ns, single_response_ns};
 pub use interference::{DeferrableServer, Interference};

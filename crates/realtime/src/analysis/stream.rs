@@ -1,6 +1,6 @@
 //! A stream that is processed in batches.
 
-use super::Arrivals;
+use super::{Arrivals, CostModel};
 
 /// A stream, what an event of it costs, and when its answer counts as given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,11 @@ impl Stream {
     /// A stream whose batches cost nothing by themselves, and are answered as a whole.
     pub fn new(arrivals: Arrivals, event_cost_ns: u64) -> Self {
         Stream { arrivals, event_cost_ns, batch_cost_ns: 0, completion: Completion::Batch }
+    }
+
+    /// A stream with these costs, whose batches are answered as a whole.
+    pub fn of(arrivals: Arrivals, cost: CostModel) -> Self {
+        Stream::new(arrivals, cost.event_ns).batch_cost(cost.batch_ns)
     }
 
     /// With a cost of each batch.

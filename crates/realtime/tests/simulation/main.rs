@@ -33,12 +33,19 @@ fn a_system(random: &mut Random, processors: u64) -> System {
         Server { period, capacity: random.between(period / 2, period - 1) }
     };
     let budget = random.one_in(3).then(|| wide(random));
+    // The bound for several processors needs to know when each of them has ended.
+    let mates = (0..if processors == 1 { random.between(0, 2) } else { 0 }).map(|_| {
+        let period = random.between(10, 80);
+        Thread { period, cost: random.between(1, period / 5), jitter: random.between(0, period) }
+    });
+    let mates = mates.collect();
     let burst = if random.one_in(2) { 1 } else { random.between(1, 5) };
     let buffer = if random.one_in(2) { random.between(1, 6) } else { 1000 };
     System {
         processors,
         threads,
         servers,
+        mates,
         budget,
         blocking: if random.one_in(3) { random.between(1, 6) } else { 0 },
         burst,
@@ -72,6 +79,9 @@ fn analysed(system: &System, completion: Completion) -> (Stream, Release, Proces
     let servers = system.servers.iter().map(|one| server(one).interference("server"));
     let mut processors = Processors::equal(system.processors).below(threads.chain(servers));
     processors.blocking_ns = system.blocking;
+    let mate =
+        |mate: &Thread| Interference::periodic("mate", mate.period, mate.cost).with_jitter(mate.jitter);
+    processors.pool_mates = system.mates.iter().map(mate).collect();
     processors.budget = system.budget.as_ref().map(server);
     (stream, release, processors)
 }

@@ -25,6 +25,8 @@ pub struct System {
     pub processors: u64,
     pub threads: Vec<Thread>,
     pub servers: Vec<Server>,
+    /// Other queries of the pool, which go first and use its budget.
+    pub mates: Vec<Thread>,
     pub budget: Option<Server>,
     pub blocking: u64,
     pub burst: u64,
@@ -81,6 +83,7 @@ pub struct Run<'a> {
     behaviour: Behaviour,
     random: Random,
     threads: Vec<ThreadState>,
+    mates: Vec<ThreadState>,
     servers: Vec<ServerState>,
     budget: Option<ServerState>,
     next_burst: u64,
@@ -95,11 +98,12 @@ pub struct Run<'a> {
 impl<'a> Run<'a> {
     pub fn new(system: &'a System, behaviour: Behaviour, seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let mut threads = Vec::new();
-        for thread in &system.threads {
+        let mut started = |thread: &Thread| {
             let due = random.between(0, 2 * thread.period);
-            threads.push(ThreadState { thread: thread.clone(), due, released: due, jobs: VecDeque::new() });
-        }
+            ThreadState { thread: thread.clone(), due, released: due, jobs: VecDeque::new() }
+        };
+        let threads = system.threads.iter().map(&mut started).collect();
+        let mates = system.mates.iter().map(&mut started).collect();
         let mut server = |server: &Server| {
             let refill = random.between(0, server.period);
             ServerState { server: *server, refill, left: server.capacity, wants: false }
@@ -112,6 +116,7 @@ impl<'a> Run<'a> {
             behaviour,
             random,
             threads,
+            mates,
             servers,
             budget,
             next_burst,
@@ -154,6 +159,7 @@ impl<'a> Run<'a> {
             self.blocked = self.blocked.map(|left| left - 1);
             return;
         }
+        self.run_mates(&mut free);
         if self.budget.as_ref().is_some_and(|budget| budget.left == 0) || free == 0 {
             return;
         }
@@ -175,7 +181,7 @@ impl<'a> Run<'a> {
 
     fn release_threads(&mut self, now: u64) {
         let greedy = self.behaviour.greedy;
-        for state in &mut self.threads {
+        for state in self.threads.iter_mut().chain(&mut self.mates) {
             while state.released <= now {
                 let cost = if greedy { state.thread.cost } else { self.random.between(1, state.thread.cost) };
                 state.jobs.push_back(Job { left: cost });
@@ -240,6 +246,22 @@ impl<'a> Run<'a> {
             if *free > 0 && state.wants && state.left > 0 {
                 state.left -= 1;
                 *free -= 1;
+            }
+        }
+    }
+
+    /// Other queries of the pool go before the stream, as long as there is a budget.
+    fn run_mates(&mut self, free: &mut u64) {
+        for state in &mut self.mates {
+            let Some(job) = state.jobs.front_mut().filter(|_| *free > 0) else { continue };
+            match &mut self.budget {
+                Some(budget) if budget.left == 0 => return,
+                Some(budget) => budget.left -= 1,
+                None => {}
+            }
+            (job.left, *free) = (job.left - 1, *free - 1);
+            if job.left == 0 {
+                state.jobs.pop_front();
             }
         }
     }
