@@ -140,3 +140,13 @@ fn a_failure_is_logged_with_its_causes_and_wrong_levels_are_refused() {
     let wrong = run(folder.path(), &[("TIDEMILL_LOG_FORMAT", "xml")], &[]).expect(2);
     wrong.tells(&["TIDEMILL_LOG_FORMAT is 'xml'; it must be text or json"]);
 }
+
+#[test]
+fn what_a_pool_does_not_get_is_logged_once() {
+    let script = "CREATE POOL p WITH (cores = '1000', best_effort = true, workers = 2);
+        CREATE SINK s FROM (SELECT value FROM sequence(count => 9)) WITH (path = 's.csv', pool = p);";
+    let folder = folder_with(&[("p.sql", script)]);
+    let ended = run(folder.path(), &[], &[]).expect(0);
+    let warning = "pool 'p' runs without what it asked for: its threads cannot run on core 1000 alone";
+    assert_eq!(having(&ended, warning).len(), 1, "{}", ended.stderr);
+}

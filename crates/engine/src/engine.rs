@@ -9,6 +9,7 @@ use tidemill_core::{CommitGuard, CutLog, MemoryBudget, Sink};
 use tidemill_flow::{CostMeasurement, FlowError, GivenCycles, Resume, Running, Settings, WorkerProcesses};
 use tidemill_plan::{CyclePolicy, Limits, Plan};
 use tidemill_realtime::Pool;
+use tidemill_realtime::analysis::CostModel;
 
 /// Settings under which a plan runs. Several engines can run in one process independently.
 ///
@@ -76,10 +77,10 @@ impl Engine {
         self
     }
 
-    /// Measures the processor time that each cycle takes of workers and threads of sinks, and compares it with what an event may
-    /// cost ([`CostsExceeded`](crate::Counter::CostsExceeded)). Only cycles count that are in flight alone.
+    /// Measures the processor time that each cycle takes of workers and threads of sinks, and of each part of the plan, and compares it with what a
+    /// cycle may cost ([`CostsExceeded`](crate::Counter::CostsExceeded)). Only cycles count that are in flight alone.
     #[must_use]
-    pub fn measure_costs(mut self, stated: Option<Duration>) -> Self {
+    pub fn measure_costs(mut self, stated: Option<CostModel>) -> Self {
         self.settings.costs = Some(CostMeasurement { stated });
         self
     }

@@ -14,7 +14,7 @@ use fixture::mixer::Kind;
 use fixture::oracle::{Spec, random_chunks, random_events};
 use fixture::sink::{Remember, SinkFault};
 use fixture::{Random, chunk, eventually, numbered, watched};
-use tidemill_engine::analysis::DeferrableServer;
+use tidemill_engine::analysis::{CostModel, DeferrableServer};
 use tidemill_engine::{
     Affinity, Chunk, Counter, CyclePolicy, Engine, Failure, FlowError, Limits, ManualClock, MemoryCutLog,
     Policy, Pool, PoolSettings, Sink, WhenEmpty, WorkerProcesses,
@@ -310,7 +310,8 @@ fn a_pool_has_its_own_number_of_workers_and_one_process() {
 
 #[test]
 fn cycles_that_cost_more_than_was_stated_are_counted() {
-    for (stated, exceeded) in [(Some(Duration::ZERO), 20), (Some(Duration::from_secs(3600)), 0), (None, 0)] {
+    let of_event = |event_ns| Some(CostModel { batch_ns: 0, event_ns });
+    for (stated, exceeded) in [(of_event(0), 20), (of_event(3_600_000_000_000), 0), (None, 0)] {
         let sink = Remember::default();
         let limits = Limits { cycles_in_flight_max: 1, ..Limits::default() };
         let engine = Engine::new().measure_costs(stated).limits(limits).cycles(CyclePolicy::fixed(10));
@@ -321,10 +322,38 @@ fn cycles_that_cost_more_than_was_stated_are_counted() {
         let status = running.join().unwrap();
         // The first one is not known to have been alone.
         assert_eq!((status.get(Counter::CostsExceeded), status.costs.exceeded), (exceeded, exceeded));
-        let most = status.costs.most.get(&16).unwrap();
-        assert!(*most > Duration::ZERO && status.costs.per_event <= *most / 10);
-        if let Some(worst) = status.costs.worst {
-            assert_eq!((worst.events, worst.stated, worst.cost), (10, Duration::ZERO, *most));
+        let size = &status.costs.by_events[&16];
+        assert!(size.whole > Duration::ZERO && status.costs.per_event <= size.whole / 10);
+        assert_eq!((status.costs.cycles, size.events_min), (20, 10));
+        // Each part of the plan has a cost, and they are not more than the whole unless they came in different cycles.
+        assert_eq!((status.costs.parts.as_slice(), size.parts.len()), (&["forward".to_owned()][..], 1));
+        assert!(size.parts[0] > Duration::ZERO && size.parts[0] <= size.whole);
+        assert!(size.together() >= size.whole && size.together() >= size.parts[0] + size.rest);
+        assert_eq!(status.costs.worst_cases(), [(10, size.together())]);
+        if let Some(worst) = &status.costs.worst {
+            assert_eq!((worst.events, worst.stated, worst.cost), (10, Duration::ZERO, size.whole));
         }
     }
+}
+
+#[test]
+fn the_rule_by_which_cycles_close_can_change_while_a_query_runs() {
+    let sink = Remember::default();
+    let log = MemoryCutLog::new(100);
+    let engine = Engine::new().cycles(CyclePolicy::fixed(1_000_000)).cut_log(log.clone());
+    let mut running = engine.run(plan(), sink.boxed()).unwrap();
+    running.wait_until_ready().unwrap();
+    let gateway = running.gateway(0).unwrap();
+    gateway.push(chunk(&numbered(0..12))).unwrap();
+    // A rule that cannot be followed changes nothing.
+    assert!(running.set_cycles(CyclePolicy::fixed(0)).is_err());
+    running.set_cycles(CyclePolicy::fixed(5)).unwrap();
+    eventually("two cycles are full", || running.status().get(Counter::CyclesCommitted) == 2);
+    running.set_cycles(CyclePolicy::fixed(2)).unwrap();
+    eventually("the rest is one", || running.status().get(Counter::CyclesCommitted) == 3);
+    drop(gateway);
+    running.join().unwrap();
+    assert_eq!(sink.rows(0).len(), 12);
+    let ends: Vec<u64> = log.cuts().iter().map(|cut| cut.positions[0]).collect();
+    assert_eq!(ends[..3], [5, 10, 12]);
 }

@@ -10,6 +10,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::snapshot::{Snapshot, StateSource};
 use tidemill_core::{CommitGuard, CutLog, MemoryCutLog, Sink, SystemClock};
 use tidemill_plan::{CyclePolicy, Limits, Plan};
+use tidemill_realtime::analysis::CostModel;
 use tidemill_realtime::{Pool, PoolQuery};
 use tidemill_split::SplitPlan;
 use timely::communication::WorkerGuards;
@@ -24,6 +25,7 @@ use crate::intake::resume::{Replay, Resume};
 use crate::members::{Leader, PROCESSES_MAX, WorkerProcesses, check_is_no_member};
 use crate::run_state::RunState;
 use crate::run_state::costs::CostMeasurement;
+use crate::run_state::cycle_costs::CycleCosts;
 use crate::run_state::splits;
 use crate::split_optimizer::SplitOptimizer;
 use crate::stages::committer::Committer;
@@ -143,7 +145,7 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     let names: Vec<&str> = topology.plan.sinks.iter().map(|sink| sink.name.as_str()).collect();
     let of_query = |pool| PoolQuery::new(&pool, names.join(", "), settings.deadline);
     run_state.pool = settings.pool.map(of_query);
-    run_state.costs.measurement = settings.costs;
+    run_state.costs.measure(settings.costs);
     let snapshot_parts = topology.plan.operators.len() * layout.all_workers() as usize;
     if settings.snapshot_at_end {
         run_state.snapshots.keep_end(snapshot_parts);
@@ -367,6 +369,33 @@ impl Running {
         splits::check(&plan, split.plan.partitions, split.levels).map_err(refuse)?;
         self.run_state.splits.propose(edge, plan);
         Ok(())
+    }
+
+    /// Closes cycles by another rule from the next one on, unless they are closed outside of the query. The results do not depend
+    /// on it, for cuts are logged.
+    ///
+    /// # Errors
+    /// If the rule cannot be followed.
+    pub fn set_cycles(&self, policy: CyclePolicy) -> Result<(), FlowError> {
+        check_limits(&policy, &Limits::default())?;
+        self.run_state.new_policy.set(policy);
+        self.run_state.wake_ups.wake(0);
+        Ok(())
+    }
+
+    /// From the next cycle on, cycles that cost more than this are counted, if costs are measured.
+    pub fn state_costs(&self, stated: CostModel) {
+        self.run_state.costs.state(stated);
+    }
+
+    /// What cycles have cost so far, if that is measured.
+    pub fn costs(&self) -> CycleCosts {
+        self.run_state.costs.costs()
+    }
+
+    /// How many cycles were measured.
+    pub fn cycles_measured(&self) -> u64 {
+        self.run_state.costs.cycles()
     }
 
     /// Whether the query has failed; [`join`](Running::join) says why.

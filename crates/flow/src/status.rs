@@ -8,7 +8,7 @@ use tidemill_plan::Plan;
 use tidemill_realtime::{PoolQuery, PoolStatus};
 
 use crate::run_state::RunState;
-use crate::run_state::costs::CycleCosts;
+use crate::run_state::cycle_costs::CycleCosts;
 use crate::run_state::misses::DeadlineMiss;
 use crate::run_state::splits::Replan;
 use crate::run_state::work::Work;

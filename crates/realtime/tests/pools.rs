@@ -260,7 +260,7 @@ fn a_pool_that_pauses_sleeps_until_its_budget_is_refilled() {
         assert!(work_until(|| state(thread) == 'S' || !pool.status().is_empty));
     });
     assert!(!is_empty, "it went on without a budget");
-    // With the other choice, it goes on at once.
+    // With the other choice, it continues at once.
     assert!(empty_after_asking(WhenEmpty::Ordinary, 10_000, |_, _| ()));
 }
 

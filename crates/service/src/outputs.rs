@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_engine::Cause;
-use tidemill_sql::{Turns, ViewHandle};
+use tidemill_sql::{Planner, RelationKind, StatementKind, Turns, ViewHandle};
 
 use crate::readers::SessionTurns;
 use crate::subscription::Future;
@@ -22,6 +22,22 @@ impl Runtime {
         let query = self.query_of_output(output)??;
         // A description takes time, and is made without the lock.
         Some(query.explain()).filter(|text| !text.is_empty())
+    }
+
+    /// After a definition that changes what runs beside each other: queries with a deadline close their cycles accordingly, from
+    /// the next one on.
+    pub(crate) fn keep_deadlines(&self, kind: &StatementKind) {
+        let has_changed = match kind {
+            StatementKind::CreateSink(_)
+            | StatementKind::CreatePool(_)
+            | StatementKind::InsertInto { .. } => true,
+            StatementKind::Drop { kind, .. } => matches!(kind, RelationKind::Sink | RelationKind::Pool),
+            _ => false,
+        };
+        if has_changed {
+            let planner = Planner::at(self.defined_catalog(), self.defaults().clone());
+            self.running().iter().for_each(|query| query.keep_deadline_beside(&planner));
+        }
     }
 
     /// The bound on the time from arrival to result of a query.

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use tidemill_engine::{Cause, QueryPosition, Recovered};
-use tidemill_sql::{QueryStatus, RunningQuery, ViewHandle};
+use tidemill_sql::{Planner, QueryStatus, RunningQuery, ViewHandle};
 
 use crate::catalog_record::StartedQuery;
 use crate::dataflow::Dataflow;
@@ -180,6 +180,13 @@ impl NamedQuery {
             running.stop();
         }
         self.told.notify_all();
+    }
+
+    /// Other things run beside it from now on.
+    pub fn keep_deadline_beside(&self, planner: &Planner) {
+        if let Life::Running(running) = &*self.lock() {
+            planner.keep_deadline(running);
+        }
     }
 
     /// Ends it at once. Its remaining results are lost.

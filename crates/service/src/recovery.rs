@@ -125,7 +125,7 @@ impl Runtime {
     pub(crate) fn restart(&self, kept: StartedQuery, clock_name: String, start: Start) {
         let pipeline = self.settings_of(&kept).and_then(|settings| {
             let names: Vec<&str> = kept.outputs.iter().map(String::as_str).collect();
-            Planner::at(self.defined_catalog(), settings).pipeline_of(&names)
+            Planner::at(self.defined_catalog(), settings).pipeline_again(&names)
         });
         let computation =
             pipeline.as_ref().map_or(String::new(), |pipeline| pipeline.computation().to_owned());

@@ -122,12 +122,14 @@ impl Session {
     /// ```
     pub fn replace(&mut self, statement: &Statement) -> Result<Inherited, Error> {
         let replacement = self.replacement(statement)?;
-        match self.way(&replacement)? {
+        let inherited = match self.way(&replacement)? {
             Way::Continue => self.continue_with(replacement),
             Way::Fill => self.fill(replacement),
             Way::Follow => self.follow(replacement),
             Way::Begin => self.exchange(replacement, Inherited::Nothing),
-        }
+        }?;
+        self.runtime().keep_deadlines(&statement.kind);
+        Ok(inherited)
     }
 
     /// What [`replace`](Session::replace) would do, as a sentence. Nothing is done.

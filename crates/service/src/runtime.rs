@@ -248,6 +248,11 @@ impl Runtime {
         }
     }
 
+    /// The queries that were started and not forgotten.
+    pub(crate) fn running(&self) -> Vec<Arc<NamedQuery>> {
+        lock(&self.shared.queries).values().filter_map(Entry::started).collect()
+    }
+
     /// The names of the queries that were started and not forgotten, each with how far it is.
     pub fn queries(&self) -> Vec<(String, QueryState)> {
         let queries = lock(&self.shared.queries);

@@ -157,6 +157,12 @@ impl Session {
         self.planner.opens_files()
     }
 
+    /// Whether a definition is refused that breaks the deadline of a sink; see
+    /// [`Planner::set_checks_deadlines`](tidemill_sql::Planner::set_checks_deadlines).
+    pub fn set_checks_deadlines(&mut self, checks_deadlines: bool) {
+        self.planner.set_checks_deadlines(checks_deadlines);
+    }
+
     /// The turns of its queries that are answered at once, with those of all sessions; for a planner that works for it.
     pub fn turns(&self) -> Arc<dyn Turns> {
         self.runtime.turns(&self.cancellation)
@@ -206,11 +212,13 @@ impl Session {
             }
             true => {
                 let planner = &mut self.planner;
-                self.runtime.define(&statement.kind, |catalog| {
+                let planned = self.runtime.define(&statement.kind, |catalog| {
                     planner.set_catalog(catalog);
                     let planned = planner.execute(statement)?;
                     Ok((planned, planner.catalog().clone()))
-                })?
+                })?;
+                self.runtime.keep_deadlines(&statement.kind);
+                planned
             }
         };
         Ok(match planned {

@@ -123,7 +123,7 @@ fn a_running_query_explains_its_late_answers() {
     sink(&mut session, &folder.path().join("out.csv"), ", pool = p, deadline = '1 ns'");
     let planned = text(&mut session, "EXPLAIN thirds");
     assert!(
-        planned.contains("deadline: 1 ns, not analysed") && !planned.contains("events answered"),
+        planned.contains("deadline: 1 ns; not analysed") && !planned.contains("events answered"),
         "{planned}"
     );
     start(&mut session, "thirds");
@@ -195,4 +195,22 @@ fn a_socket_is_read_by_views_or_in_a_pool() {
     let _ = runtime.wait("thirds").unwrap();
     let written = fs::read_to_string(folder.path().join("out.csv")).unwrap();
     assert_eq!(written.lines().skip(1).collect::<Vec<_>>(), ["3,6", "6,12"]);
+}
+
+#[test]
+fn what_a_pool_does_not_get_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_runtime, mut session) = runtime();
+    define(&mut session, "CREATE VIEW s AS SELECT value FROM sequence(rate => 1000)");
+    define(&mut session, "CREATE POOL p WITH (cores = '1000', best_effort = true)");
+    sink(&mut session, &folder.path().join("out.csv"), ", pool = p");
+    assert!(!text(&mut session, "SHOW POOLS").contains("core 1000 alone"));
+    start(&mut session, "thirds");
+    let shown = text(&mut session, "SHOW POOLS");
+    assert!(shown.contains("its threads cannot run on core 1000 alone: "), "{shown}");
+    assert!(
+        text(&mut session, "EXPLAIN thirds").contains("its pool runs without what it asked for: its threads")
+    );
+    session.runtime().stop("thirds").unwrap();
+    let _ = session.runtime().wait("thirds").unwrap();
 }

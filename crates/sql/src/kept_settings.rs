@@ -77,6 +77,7 @@ impl Settings {
             processes: _,
             replay: _,
             split_profiles: _,
+            cost_profiles: _,
         } = self;
         let number = |value: u64| value.to_le_bytes().to_vec();
         let time = |time: &Duration| number(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));

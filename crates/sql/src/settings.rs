@@ -50,6 +50,9 @@ pub struct Settings {
     /// The file that stores the costs of splits on this machine, for `EXPLAIN` and the next run; `None`: they are not
     /// stored. Not available to `SET`.
     pub split_profiles: Option<PathBuf>,
+    /// The file that stores what cycles of queries cost on this machine, if their sinks have them measured; `None`: they are
+    /// not stored. Not available to `SET`.
+    pub cost_profiles: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -72,6 +75,7 @@ impl Default for Settings {
             snapshot_every: Duration::from_secs(10),
             replay: None,
             split_profiles: None,
+            cost_profiles: None,
         }
     }
 }

@@ -13,6 +13,8 @@ use crate::terminal;
 pub(super) const CATALOGUE: &str = "catalogue";
 /// The folder of journals in that of a database.
 pub(super) const JOURNAL: &str = "journal";
+/// What queries with measured costs have cost, in the folder of a database.
+pub(super) const COSTS: &str = "cost-profiles";
 /// The journal of what the command runs. The queries of a server have theirs beside it.
 const PIPELINE: &str = "pipeline";
 

@@ -100,7 +100,9 @@ impl SessionOptions {
         register::register(&mut planner);
         let settings = planner.settings_mut();
         settings.processes = self.processes.into();
-        settings.split_profiles = user_folders::cache().map(|folder| folder.join("split-profiles"));
+        let cached = |name: &str| user_folders::cache().map(|folder| folder.join(name));
+        (settings.split_profiles, settings.cost_profiles) =
+            (cached("split-profiles"), cached("cost-profiles"));
         if let Some(bytes) = self.memory {
             settings.memory = MemoryBudget::new(bytes);
         }

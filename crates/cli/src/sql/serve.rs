@@ -13,7 +13,7 @@ use tidemill_server::{HttpOptions, HttpServer, Server, ServerOptions};
 use tidemill_service::{FileCatalogLog, QueryState, Runtime};
 
 use super::SessionOptions;
-use super::database::{CATALOGUE, JOURNAL};
+use super::database::{CATALOGUE, COSTS, JOURNAL};
 use crate::exit::Exit;
 use crate::{interrupt, terminal};
 
@@ -106,6 +106,7 @@ impl Serve {
         let log = FileCatalogLog::open(&self.data.join(CATALOGUE))?;
         let journal = self.data.join(JOURNAL);
         planner.settings_mut().journal = Some(journal.clone());
+        planner.settings_mut().cost_profiles = Some(self.data.join(COSTS));
         let runtime = Runtime::open_journaled(planner, Box::new(log), &journal)?;
         for failed in runtime.catalog().failed_definitions() {
             terminal::tell(&format!("a definition has no effect: {}", failed.reason));

@@ -110,6 +110,9 @@ impl Cutter {
         if let Some(cut) = self.replay.next() {
             return self.poll_replay(&cut);
         }
+        if let Some(policy) = self.run_state.new_policy.take() {
+            self.policy = policy;
+        }
         self.take_in();
         let now_ns = self.run_state.clock.now_ns();
         let (reason, wait_ns) = self.reason(now_ns);

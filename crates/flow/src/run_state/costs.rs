@@ -1,52 +1,33 @@
-//! What cycles cost: the processor time of the query's own threads from one commit to the next.
+//! What cycles cost: the processor time of the query's own threads from one commit to the next, and of each part of the plan.
 
-use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidemill_core::counters::{Counter, Counters};
+use tidemill_core::{Clock, ThreadTime};
+use tidemill_plan::Plan;
 use tidemill_realtime::ThreadClock;
+use tidemill_realtime::analysis::CostModel;
 
+use crate::run_state::cycle_costs::{CostExceeded, CycleCosts, OneCycle};
 use crate::run_state::progress::Committed;
+use crate::run_state::work::Part;
 use crate::sync::lock;
-
-/// What cycles have cost so far, in processor time of workers and threads of sinks. Only cycles count that were in flight alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CycleCosts {
-    /// The most that a cycle has cost, by its events: one, two, up to four, up to eight, and so on.
-    pub most: BTreeMap<u64, Duration>,
-    /// The most for each event of a cycle, of all cycles.
-    pub per_event: Duration,
-    /// How many cycles have cost more than was stated.
-    pub exceeded: u64,
-    /// The cycle that has cost the most more.
-    pub worst: Option<CostExceeded>,
-}
-
-/// A cycle that has cost more than was stated: whatever was admitted because of that may be late.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CostExceeded {
-    /// The cycle.
-    pub cycle: u64,
-    /// Its events.
-    pub events: u64,
-    /// What it has cost.
-    pub cost: Duration,
-    /// What it was to cost at most.
-    pub stated: Duration,
-}
 
 /// What is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct CostMeasurement {
-    /// The most that an event may cost, if that is stated.
-    pub stated: Option<Duration>,
+    /// The most that a cycle may cost, if that is stated.
+    pub stated: Option<CostModel>,
 }
 
 /// Measures, if that was asked for.
-#[derive(Default)]
 pub(crate) struct CostMeter {
-    pub measurement: Option<CostMeasurement>,
+    is_on: bool,
+    /// What each transform, and then each operator, has cost since the last commit, on all workers.
+    spent_ns: Vec<AtomicU64>,
+    transforms: usize,
     measured: Mutex<Measured>,
 }
 
@@ -56,84 +37,98 @@ struct Measured {
     used: Duration,
     /// Whether nothing was in flight when the last cycle was committed.
     was_alone: bool,
+    stated: Option<CostModel>,
     costs: CycleCosts,
 }
 
 impl CostMeter {
+    pub fn new(plan: &Plan) -> CostMeter {
+        let transforms = plan.transforms.iter().map(|transform| &transform.name);
+        let names: Vec<String> =
+            transforms.chain(plan.operators.iter().map(|operator| &operator.name)).cloned().collect();
+        CostMeter {
+            is_on: false,
+            spent_ns: names.iter().map(|_| AtomicU64::new(0)).collect(),
+            transforms: plan.transforms.len(),
+            measured: Mutex::new(Measured { costs: CycleCosts::of(names), ..Measured::default() }),
+        }
+    }
+
+    /// Measures from the start of the run on.
+    pub fn measure(&mut self, measurement: Option<CostMeasurement>) {
+        self.is_on = measurement.is_some();
+        lock(&self.measured).stated = measurement.and_then(|measurement| measurement.stated);
+    }
+
+    /// From now on, cycles may cost this.
+    pub fn state(&self, stated: CostModel) {
+        lock(&self.measured).stated = Some(stated);
+    }
+
     /// The calling thread works for the query, from now on.
     pub fn add_this_thread(&self) {
-        if self.measurement.is_some() {
+        if self.is_on {
             let mut measured = lock(&self.measured);
             measured.threads.push(ThreadClock::of_this_thread());
             measured.used = measured.used();
         }
     }
 
+    /// The calling thread begins with a part of the plan.
+    pub fn begin(&self) -> Option<u64> {
+        self.is_on.then(|| ThreadTime.now_ns())
+    }
+
+    /// The calling thread has done something for a part, which it [began](CostMeter::begin) then. The cycle is not committed
+    /// before.
+    pub fn add(&self, part: Part, begun_ns: Option<u64>) {
+        let index = match part {
+            Part::Transform(index) => index,
+            Part::Operator(index) => self.transforms + index,
+            Part::Split { .. } => return,
+        };
+        if let Some(begun_ns) = begun_ns {
+            self.spent_ns[index].fetch_add(ThreadTime.now_ns().saturating_sub(begun_ns), Ordering::Relaxed);
+        }
+    }
+
     /// Cycles were committed just now.
     pub fn note(&self, committed: &Committed, counters: &Counters) {
-        let Some(CostMeasurement { stated }) = self.measurement else { return };
+        if !self.is_on {
+            return;
+        }
         let mut measured = lock(&self.measured);
         let used = measured.used();
-        let cost = used.saturating_sub(measured.used);
+        let whole = used.saturating_sub(measured.used);
+        let parts = self.spent_ns.iter().map(|spent| Duration::from_nanos(spent.swap(0, Ordering::Relaxed)));
+        let one = OneCycle { events: committed.events, whole, parts: parts.collect() };
         let is_alone = committed.in_flight == 0;
         let counts = measured.was_alone && is_alone && committed.cycles == 1 && committed.events > 0;
         (measured.used, measured.was_alone) = (used, is_alone);
-        if counts && measured.costs.add(committed, cost, stated) {
+        if !counts {
+            return;
+        }
+        let allowed = measured.stated.map(|stated| Duration::from_nanos(stated.of(one.events)));
+        if let Some(stated) = allowed.filter(|allowed| whole > *allowed) {
+            let exceeded = CostExceeded { cycle: committed.cycle, events: one.events, cost: whole, stated };
+            measured.costs.exceeds(exceeded);
             counters.add(Counter::CostsExceeded, 1);
         }
+        measured.costs.add(&one);
     }
 
     pub fn costs(&self) -> CycleCosts {
         lock(&self.measured).costs.clone()
+    }
+
+    /// How many cycles were measured.
+    pub fn cycles(&self) -> u64 {
+        lock(&self.measured).costs.cycles
     }
 }
 
 impl Measured {
     fn used(&mut self) -> Duration {
         self.threads.iter_mut().map(ThreadClock::read).sum()
-    }
-}
-
-impl CycleCosts {
-    /// Adds the cost of a cycle; whether it is more than was stated.
-    fn add(&mut self, committed: &Committed, cost: Duration, stated: Option<Duration>) -> bool {
-        let Committed { cycle, events, .. } = *committed;
-        let most = self.most.entry(events.next_power_of_two()).or_default();
-        *most = (*most).max(cost);
-        let factor = u32::try_from(events).unwrap_or(u32::MAX);
-        self.per_event = self.per_event.max(cost / factor);
-        let Some(stated) = stated.map(|stated| stated.saturating_mul(factor)).filter(|stated| cost > *stated)
-        else {
-            return false;
-        };
-        self.exceeded += 1;
-        let excess = |worst: &CostExceeded| worst.cost.saturating_sub(worst.stated);
-        let exceeded = CostExceeded { cycle, events, cost, stated };
-        if self.worst.as_ref().is_none_or(|worst| excess(worst) < excess(&exceeded)) {
-            self.worst = Some(exceeded);
-        }
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn committed(cycle: u64, events: u64) -> Committed {
-        Committed { cycle, events, cycles: 1, ..Committed::default() }
-    }
-
-    #[test]
-    fn costs_are_kept_by_size_and_compared_with_what_was_stated() {
-        let (ms, mut costs) = (Duration::from_millis, CycleCosts::default());
-        assert!(!costs.add(&committed(0, 1), ms(3), Some(ms(3))));
-        assert!(!costs.add(&committed(1, 3), ms(4), None));
-        assert!(costs.add(&committed(2, 4), ms(14), Some(ms(3))));
-        assert!(costs.add(&committed(3, 1), ms(4), Some(ms(3))));
-        assert_eq!(costs.most, BTreeMap::from([(1, ms(4)), (4, ms(14))]));
-        assert_eq!((costs.per_event, costs.exceeded), (ms(4), 2));
-        let worst = CostExceeded { cycle: 2, events: 4, cost: ms(14), stated: ms(12) };
-        assert_eq!(costs.worst, Some(worst));
     }
 }

@@ -3,8 +3,10 @@
 
 pub(crate) mod costs;
 pub(crate) mod credit;
+pub(crate) mod cycle_costs;
 pub(crate) mod failure;
 pub(crate) mod misses;
+pub(crate) mod new_policy;
 pub(crate) mod progress;
 pub(crate) mod snapshots;
 pub(crate) mod splits;
@@ -28,6 +30,7 @@ use self::costs::CostMeter;
 use self::credit::Credit;
 use self::failure::{FirstFailure, Stopper};
 use self::misses::Misses;
+use self::new_policy::NewPolicy;
 use self::progress::Progress;
 use self::snapshots::SnapshotRequests;
 use self::splits::{CycleSplitPlans, SplitPlans};
@@ -51,6 +54,7 @@ pub(crate) struct RunState {
     pub pool: Option<PoolQuery>,
     pub misses: Misses,
     pub costs: CostMeter,
+    pub new_policy: NewPolicy,
     pub memory: MemoryBudget,
     /// The first cycle of this run.
     pub first_cycle: u64,
@@ -88,7 +92,8 @@ impl RunState {
             work: WorkTable::new(topology),
             pool: None,
             misses: Misses::default(),
-            costs: CostMeter::default(),
+            costs: CostMeter::new(&topology.plan),
+            new_policy: NewPolicy::default(),
             memory: limits.memory.clone(),
             first_cycle,
             topology: Arc::clone(topology),

@@ -125,7 +125,7 @@ pub(crate) fn build<'scope>(
 impl OperatorStage {
     /// Runs the next cycle; returns the output for each edge.
     fn run_cycle(&mut self, in_flight: &CycleInFlight) -> Result<Vec<Parcels>, Failure> {
-        let start_ns = self.run_state.clock.now_ns();
+        let (start_ns, begun) = (self.run_state.clock.now_ns(), self.run_state.costs.begin());
         let parcels = self.inputs.take();
         let held_bytes = parcels.iter().flatten().map(|parcel| parcel.held_bytes).sum();
         let positions_end = in_flight.arrivals.events + 1;
@@ -149,6 +149,7 @@ impl OperatorStage {
         let batches = batches.map_err(|cause| self.too_large("output", cause))?;
         let rows_out = batches.iter().flatten().map(|batch| batch.len() as u64).sum();
         let time_ns = self.run_state.clock.now_ns() - start_ns;
+        self.run_state.costs.add(Part::Operator(self.operator), begun);
         self.run_state.work.add(Part::Operator(self.operator), time_ns, rows_in, rows_out);
         let sent = self.write(in_flight, &batches);
         self.inputs.advance();

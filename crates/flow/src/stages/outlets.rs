@@ -135,7 +135,7 @@ fn write_all(
 
 impl TransformOutlet {
     fn apply(&mut self, batch: &Batch, cut: &Cut, run_state: &RunState) -> Result<Batch, Failure> {
-        let start_ns = run_state.clock.now_ns();
+        let (start_ns, begun) = (run_state.clock.now_ns(), run_state.costs.begin());
         let applied = guard(|| {
             let ordered = self.transform.combines_rows().then(|| in_order(batch, &mut self.sorter)).flatten();
             let batch = ordered.as_ref().unwrap_or(batch);
@@ -144,6 +144,7 @@ impl TransformOutlet {
         });
         let made = applied.map_err(|cause| failure(&self.name, cut.cycle, cause))?;
         let time_ns = run_state.clock.now_ns() - start_ns;
+        run_state.costs.add(Part::Transform(self.index), begun);
         run_state.work.add(Part::Transform(self.index), time_ns, batch.len() as u64, made.len() as u64);
         Ok(made)
     }

@@ -213,6 +213,8 @@ impl<'a> Conversation<'a> {
     fn look_at_role(&mut self) -> std::result::Result<(), Report> {
         self.role = self.identity.role(&self.shared.runtime)?;
         self.session.set_opens_files(self.role == Role::Owner);
+        // Each sink runs by itself.
+        self.session.set_checks_deadlines(true);
         Ok(())
     }
 

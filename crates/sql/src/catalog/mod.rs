@@ -27,7 +27,7 @@ use crate::defined_functions::DefinedFunctions;
 use crate::extension::Registry;
 use crate::logical::Functions;
 use crate::pool_definition::PoolDefinition;
-use crate::query::real_time::TimeContract;
+use crate::query::time_contract::TimeContract;
 use crate::query::view::ViewHandle;
 use crate::relations::named_relations::{NamedRelations, Relation, ViewDefinition};
 use crate::relations::projected::Projected;

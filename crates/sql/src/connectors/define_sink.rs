@@ -37,7 +37,7 @@ pub(super) const COMMON: &[OptionDefinition] = &[
         OptionKind::Duration,
         OptionDefault::Nothing("none"),
         "how late an answer may be; later ones are counted. \
-         With `min_gap` and `wcet`, a deadline that cannot be kept is refused",
+         With `min_gap`, the analysis says whether it can be kept",
     ),
     OptionDefinition::new(
         "burst",
@@ -53,9 +53,21 @@ pub(super) const COMMON: &[OptionDefinition] = &[
     ),
     OptionDefinition::new(
         "wcet",
-        OptionKind::Duration,
-        OptionDefault::Nothing("none"),
-        "the most processor time that an event takes, for the analysis",
+        OptionKind::DurationOr(&["measure"]),
+        OptionDefault::Nothing("`measure`"),
+        "the most processor time that an event takes, for the analysis; `measure`: as the first cycles show",
+    ),
+    OptionDefinition::new(
+        "margin",
+        OptionKind::Text,
+        OptionDefault::Nothing("1.5"),
+        "by how much the analysis multiplies costs that are measured, from 1 to 100",
+    ),
+    OptionDefinition::new(
+        "best_effort",
+        OptionKind::Boolean,
+        OptionDefault::Nothing("false"),
+        "whether a deadline that cannot be kept for certain, its own or one of another sink, is a warning and no error",
     ),
     OptionDefinition::new(
         "buffer_max",

@@ -1,5 +1,6 @@
 //! A planner: what a statement means under a version of the catalogue, with the settings of a session.
 
+mod deadlines;
 mod deep_plans;
 mod define;
 mod embedded;
@@ -24,6 +25,7 @@ use datafusion::sql::sqlparser::ast;
 use tidemill_engine::{Beginning, Cause};
 use tidemill_operators::Aggregate;
 
+use self::deadlines::may_start;
 use self::deep_plans::with_deep_stack;
 pub use self::embedded::{EmbeddedQueries, EmbeddedQuery, EmbeddedSource, PlanStream, Surroundings};
 use self::select::{select_all, select_call, select_each};
@@ -34,7 +36,7 @@ use crate::generator::Generator;
 use crate::logical::{Provider, shown_rows};
 use crate::query::pipeline::{OutputTarget, Pipeline};
 use crate::query::prepared::{Prepared, QueryContext};
-use crate::query::real_time::TimeContract;
+use crate::query::time_contract::TimeContract;
 use crate::relations::named_relations::Relation;
 use crate::settings::Settings;
 use crate::statement::declared::OptionGroup;
@@ -79,6 +81,8 @@ pub struct Planner {
     opens_files: bool,
     /// When its queries may be computed that are answered at once.
     turns: Arc<dyn Turns>,
+    /// Whether a definition may not break a deadline.
+    checks_deadlines: bool,
 }
 
 impl Default for Planner {
@@ -95,7 +99,7 @@ impl Planner {
 
     /// A planner at a version of a catalogue.
     pub fn at(catalog: Catalog, settings: Settings) -> Self {
-        Planner { catalog, settings, opens_files: true, turns: Arc::new(AtOnce) }
+        Planner { catalog, settings, opens_files: true, turns: Arc::new(AtOnce), checks_deadlines: false }
     }
 
     /// Whether its queries may name a file in place of a relation (`FROM 'clicks.csv'`). It may at first; a server refuses
@@ -213,8 +217,12 @@ impl Planner {
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
         let stays = self.catalog.stays(statement);
-        let reply =
+        let before = (self.checks_deadlines && statement.kind.is_definition()).then(|| self.catalog.clone());
+        let mut reply =
             with_deep_stack(|| self.reply(statement)).map_err(|error| translated(error, statement.span))?;
+        if let Some(before) = before {
+            self.keep_deadlines(before, statement, &mut reply)?;
+        }
         if statement.kind.is_definition() {
             if !stays {
                 self.catalog.note_uses(statement);
@@ -273,7 +281,7 @@ impl Planner {
         let requests = self.requests();
         match requests.is_empty() {
             true => Ok(None),
-            false => self.pipeline_for(requests).map(Some),
+            false => self.pipeline_for(requests).and_then(may_start).map(Some),
         }
     }
 
@@ -282,6 +290,11 @@ impl Planner {
     /// # Errors
     /// If a sink with an input, or a materialized view, of such a name does not exist, and as `pipeline`.
     pub fn pipeline_of(&self, names: &[&str]) -> Result<Pipeline, Cause> {
+        self.requested(names).and_then(|requests| self.pipeline_for(requests)).and_then(may_start)
+    }
+
+    /// What these sinks and materialized views request.
+    fn requested(&self, names: &[&str]) -> Result<Vec<Request>, Cause> {
         let all = self.requests();
         let missing = names.iter().find(|name| !all.iter().any(|request| request.name == **name));
         if let Some(name) = missing {
@@ -298,7 +311,7 @@ impl Planner {
             return Err(Cause::user("name the sinks and materialized views to run"));
         }
         let is_wanted = |request: &Request| names.contains(&request.name.as_str());
-        self.pipeline_for(all.into_iter().filter(is_wanted).collect())
+        Ok(all.into_iter().filter(is_wanted).collect())
     }
 
     /// What the sinks and materialized views of the catalogue request: the sinks first, each kind by name.
@@ -333,8 +346,7 @@ impl Planner {
 
     fn pipeline_for(&self, requests: Vec<Request>) -> Result<Pipeline, Cause> {
         let max_latency = requests.iter().filter_map(|request| request.max_latency).min();
-        let asks = |request: &Request| Some((request.name.clone(), request.contract.clone()?));
-        let real_time = self.real_time(&requests.iter().filter_map(asks).collect::<Vec<_>>())?;
+        let real_time = self.real_time(&requests.iter().map(Request::asked).collect::<Vec<_>>())?;
         let outputs = || Requested::Outputs(requests.iter().map(|request| request.name.clone()).collect());
         let instructions = self.instructions(outputs);
         // Queries that run together begin together.

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidemill_engine::analysis::DeferrableServer;
-use tidemill_engine::{Affinity, Cause, Policy, PoolSettings, WhenEmpty};
+use tidemill_engine::{Affinity, Policy, PoolSettings, WhenEmpty};
 
-use super::{Planner, Reply};
+use super::deadlines::AskedSink;
+use super::{Planner, Reply, select_all};
+use crate::connectors::define_sink;
 use crate::pool_definition::PoolDefinition;
-use crate::query::real_time::{RealTime, TimeContract};
-use crate::statement::{CreatePool, CreateSink, Options, RelationKind, Statement};
+use crate::query::real_time::RealTime;
+use crate::query::time_contract::TimeContract;
+use crate::statement::{CreatePool, CreateSink, Options, RelationKind, SinkInput, Statement};
 use crate::text::{Problem, TextError};
 
 const OPTIONS: [&str; 10] = [
@@ -78,24 +81,20 @@ impl Planner {
         statement: &Statement,
     ) -> Result<RealTime, TextError> {
         let contract = self.contract(&create.options)?;
-        let contracts: Vec<_> =
-            contract.map(|contract| (create.name.value.clone(), contract)).into_iter().collect();
-        let real_time = self.real_time(&contracts);
+        let Some(contract) = contract else { return Ok(RealTime::default()) };
+        let plan = match &create.input {
+            Some(SinkInput::Query(query)) => self.sink_input(query, statement)?,
+            Some(SinkInput::Relation(name)) => self.sink_input(&select_all(name, statement)?, statement)?,
+            None => return Ok(RealTime::default()),
+        };
+        let asked = AskedSink {
+            name: create.name.value.clone(),
+            contract: Some(contract),
+            connector: define_sink(&create.options, &self.catalog.connectors)?.connector,
+            plans: vec![plan],
+        };
+        let real_time = self.real_time(&[asked]).and_then(|real_time| real_time.check().map(|()| real_time));
         real_time.map_err(|cause| statement.error(create.name.span, cause.to_string()))
-    }
-
-    /// What sinks that run together promise of time, beside the other sinks of their pool.
-    pub(super) fn real_time(&self, contracts: &[(String, TimeContract)]) -> Result<RealTime, Cause> {
-        let pool = contracts.first().and_then(|(_, contract)| contract.pool.clone());
-        let runs_here = |name: &String| contracts.iter().any(|(own, _)| own == name);
-        let others =
-            self.catalog.sinks.iter().filter(|(name, sink)| !runs_here(name) && !sink.inputs.is_empty());
-        let mates = others.filter_map(|(name, sink)| {
-            let contract =
-                sink.contract.clone().filter(|other| other.pool.is_some() && other.pool == pool)?;
-            Some((name.clone(), contract))
-        });
-        RealTime::of(contracts, &mates.collect::<Vec<_>>(), &self.catalog.pools, &self.settings)
     }
 
     /// The sink that runs in a pool.

@@ -151,13 +151,15 @@ impl Planner {
             ShowKind::Pools => {
                 let rows = self.catalog.pools.iter().map(|(name, pool)| {
                     let workers = pool.settings.workers.to_string();
-                    let [threads, used, longest, queued, emptied, late] =
-                        pool_figures(pool.status().as_ref());
+                    let status = pool.status();
+                    let [threads, used, longest, queued, emptied, late] = pool_figures(status.as_ref());
+                    let missing = status.map_or(String::new(), |status| status.missing.join("; "));
                     let settings = pool_text(&pool.settings);
-                    [name.clone(), workers, settings, threads, used, longest, queued, emptied, late]
+                    [name.clone(), workers, settings, threads, used, longest, queued, emptied, late, missing]
                 });
                 let names = [
                     "name", "workers", "settings", "threads", "used", "longest", "queued", "emptied", "late",
+                    "missing",
                 ];
                 text_rows(names, rows)
             }

@@ -54,6 +54,7 @@ pub(crate) fn admission_text(admission: &Admission) -> String {
     let Admission { release, bound } = admission;
     let mut terms = vec![
         (cost_of(bound.events), bound.events_ns),
+        ("their cycles".to_owned(), bound.batches_ns),
         ("the release".to_owned(), bound.wait_ns),
         ("the budget".to_owned(), bound.budget_ns),
         ("blocking by lower priorities".to_owned(), bound.blocking_ns),

@@ -17,6 +17,7 @@ use tracing::info;
 use crate::connectors::SinkUse;
 use crate::query::divided_query::{DividedQuery, Part};
 use crate::query::durable_view::DurableView;
+use crate::query::kept_deadline::KeptDeadline;
 use crate::query::limited::Limited;
 use crate::query::pipeline::{DurableRunPlan, OutputTarget, Pipeline};
 use crate::query::prepared::{Answer, Output, Prepared};
@@ -218,6 +219,8 @@ impl Opened {
         let used = prepared.dataflow.sources.iter();
         let names: Vec<String> = used.map(|source| source.definition.name.clone()).collect();
         let engine = prepared.engine()?;
+        let deadline =
+            Arc::new(KeptDeadline::new(prepared.real_time.clone(), prepared.cycles_without_analysis()));
         let Prepared { dataflow, settings, max_latency, memory, .. } = prepared;
         let journal_folder = journal.as_ref().map(|journal| journal.folder.clone());
         let started = match journal {
@@ -261,6 +264,7 @@ impl Opened {
         let feeds: Vec<(String, Feed)> = names.into_iter().zip(started.feeds).collect();
         let observer = QueryObserver {
             engine: started.running.observer(),
+            deadline: Arc::clone(&deadline),
             feeds: feeds.iter().map(|(name, feed)| (name.clone(), feed.observer())).collect(),
             reports: Reports {
                 faults: dataflow.faults,
@@ -284,6 +288,7 @@ impl Opened {
             memory,
             splits: dataflow.splits,
             split_profiles: settings.split_profiles,
+            deadline,
         })
     }
 }
@@ -308,6 +313,11 @@ impl Prepared {
         self.dataflow.sources.iter().map(UsedSource::open).collect()
     }
 
+    /// A worker that spins between cycles would be taken for one that works on them.
+    fn spin(&self) -> Duration {
+        if self.real_time.one_at_a_time() { Duration::ZERO } else { spin(self.max_latency) }
+    }
+
     fn engine(&self) -> Result<Engine, Cause> {
         let processes = WorkerProcesses::new(self.settings.processes).instructions(self.instructions.clone());
         let mut engine = Engine::new()
@@ -315,11 +325,11 @@ impl Prepared {
             .processes(processes)
             .cycles(self.cycles())
             .memory(self.memory.clone())
-            .spin(spin(self.max_latency))
+            .spin(self.spin())
             .profile_splits()
             .clock(Arc::new(SystemClock::since_1970()));
         if let Some(deadline) = self.real_time.deadline {
-            engine = engine.deadline(deadline).measure_costs(self.real_time.wcet);
+            engine = engine.deadline(deadline).measure_costs(self.real_time.cost);
         }
         if self.real_time.one_at_a_time() {
             let one = Limits { cycles_in_flight_max: 1, cycles_behind_max: 1, ..Limits::default() };

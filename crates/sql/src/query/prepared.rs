@@ -196,12 +196,17 @@ impl Prepared {
     /// When its cycles close. An event waits at most a fifth of the bound for its cycle; the rest is for the work, and
     /// for the cycle that is being processed when it comes.
     pub fn cycles(&self) -> CyclePolicy {
+        self.real_time.cycles(self.cycles_without_analysis())
+    }
+
+    /// When they close as long as no analysis says something else.
+    pub(crate) fn cycles_without_analysis(&self) -> CyclePolicy {
         if self.settings.cycle_fixed {
             return CyclePolicy::fixed(self.settings.cycle_events);
         }
         let wait = self.max_latency.map_or(Duration::from_millis(5), |bound| bound / 5);
         let (events_max, wait_max) = (self.settings.cycle_events, Some(wait));
-        self.real_time.cycles(CyclePolicy { events_max, wait_max, close_when_idle: true })
+        CyclePolicy { events_max, wait_max, close_when_idle: true }
     }
 }
 

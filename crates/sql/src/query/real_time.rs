@@ -1,216 +1,154 @@
 //! What a query promises of time: its pool, its deadline, and the analysis that admits it.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_engine::analysis::{
-    Admission, Arrivals, DeferrableServer, Interference, Processors, Stream, admit,
-};
-use tidemill_engine::{Cause, CyclePolicy, Policy, PoolSettings};
+use tidemill_engine::analysis::{Admission, Arrivals, CostModel, Processors, Stream, admit};
+use tidemill_engine::{Cause, CycleCosts, CyclePolicy};
 
+use super::costs_text::{measured_text, worst_cases_text};
+use super::goes_first::{Beside, GoesFirst};
+use super::measurement::Measurement;
+use super::time_contract::{SinkContract, StatedCost};
 use crate::pool_definition::PoolDefinition;
 use crate::query::bound_text::{admission_text, pool_text, refusal_text, time};
 use crate::settings::Settings;
-use crate::statement::Options;
-use crate::text::TextError;
-
-/// What a sink asks of time.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct TimeContract {
-    pub pool: Option<String>,
-    pub deadline_ns: Option<u64>,
-    pub burst: u64,
-    pub min_gap_ns: Option<u64>,
-    pub wcet_ns: Option<u64>,
-    pub buffer_max: Option<u32>,
-}
-
-/// The options of a contract.
-const OPTIONS: [&str; 6] = ["pool", "deadline", "burst", "min_gap", "wcet", "buffer_max"];
 
 /// What the queries of a pipeline promise together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RealTime {
+    /// The sinks that state something.
+    pub sinks: Vec<String>,
     pub pool: Option<Arc<PoolDefinition>>,
     pub deadline: Option<Duration>,
-    /// What an event may cost, if that is stated.
-    pub wcet: Option<Duration>,
-    admission: Option<Admission>,
+    /// What a cycle may cost, if that is stated or was measured.
+    pub cost: Option<CostModel>,
+    pub measurement: Option<Measurement>,
+    analysis: Option<Analysis>,
+    outcome: Outcome,
     buffer_max: Option<u32>,
+    best_effort: bool,
     /// What the bound does not count.
     not_counted: Vec<String>,
 }
 
-impl TimeContract {
-    /// The contract that the options state, if they state one.
-    pub fn read(options: &Options) -> Result<Option<TimeContract>, TextError> {
-        if OPTIONS.iter().all(|name| options.get(name).is_none()) {
-            return Ok(None);
-        }
-        let positive = |name: &str| match options.duration_ns(name)? {
-            Some(0) => Err(options.error(name, format!("{name} must be longer than 0"))),
-            length_ns => Ok(length_ns.map(|length_ns| length_ns as u64)),
-        };
-        let contract = TimeContract {
-            pool: options.text("pool")?.map(str::to_owned),
-            deadline_ns: positive("deadline")?,
-            burst: options.integer("burst", 1..=1_000_000)?.unwrap_or(1) as u64,
-            min_gap_ns: positive("min_gap")?,
-            wcet_ns: positive("wcet")?,
-            buffer_max: options.integer("buffer_max", 1..=1 << 30)?.map(|rows| rows as u32),
-        };
-        let analysed = ["burst", "min_gap", "wcet"].into_iter().find(|name| options.get(name).is_some());
-        if let Some(name) = analysed
-            && [contract.deadline_ns, contract.min_gap_ns, contract.wcet_ns].contains(&None)
-        {
-            let error = options.error_at_name(name, "the analysis needs deadline, min_gap and wcet");
-            return Err(error.with_hint(
-                "state all three: deadline = '60 ms', min_gap = '20 ms' (between bursts), wcet = '2 ms' (of an event)",
-            ));
-        }
-        Ok(Some(contract))
-    }
+/// What is known beside the costs.
+#[derive(Clone, Debug)]
+struct Analysis {
+    arrivals: Arrivals,
+    processors: Processors,
+    deadline_ns: u64,
+}
 
-    fn deadline(&self) -> Option<Duration> {
-        self.deadline_ns.map(Duration::from_nanos)
-    }
-
-    fn is_analysed(&self) -> bool {
-        self.wcet_ns.is_some()
-    }
-
-    fn stream(&self) -> Option<Stream> {
-        let arrivals = Arrivals::bursts_up_to(self.burst, self.min_gap_ns?);
-        Some(Stream::new(arrivals, self.wcet_ns?))
-    }
-
-    /// What it does to others of its pool: its events may have waited for as long as their deadline allows.
-    fn as_pool_mate(&self, name: &str) -> Option<Interference> {
-        let cost_ns = self.wcet_ns?.saturating_mul(self.burst);
-        Some(Interference::periodic(name, self.min_gap_ns?, cost_ns).with_jitter(self.deadline_ns?))
-    }
+/// The result of the analysis.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Outcome {
+    /// There was none, or none yet.
+    #[default]
+    None,
+    Admitted(Admission),
+    /// The deadline cannot be kept for certain, for this reason.
+    Refused(String),
 }
 
 impl RealTime {
-    /// What these sinks promise together, beside `others` that run in the same pool by themselves.
+    /// What these sinks promise together, beside others that run by themselves. `measurement` is what is known of the costs of
+    /// all of them together, for a margin.
     ///
     /// # Errors
-    /// If they contradict each other, or the deadline cannot be kept.
+    /// If they contradict each other.
     pub fn of(
-        contracts: &[(String, TimeContract)],
-        others: &[(String, TimeContract)],
-        pools: &BTreeMap<String, Arc<PoolDefinition>>,
+        own: &[SinkContract],
+        beside: Beside<'_>,
         settings: &Settings,
+        measurement: impl FnOnce(f64) -> Measurement,
     ) -> Result<RealTime, Cause> {
-        let Some(((first, contract), rest)) = contracts.split_first() else {
-            return Ok(RealTime::default());
-        };
-        let differs = |(_, other): &&(String, TimeContract)| {
-            other.pool != contract.pool
-                || (other.is_analysed()
-                    && (other.burst, other.min_gap_ns) != (contract.burst, contract.min_gap_ns))
-        };
-        if let Some((other, _)) = rest.iter().find(differs) {
-            return Err(Cause::user(format!(
-                "sinks '{first}' and '{other}' run together, but differ in pool, burst or min_gap; make \
-                 them the same, or run them one by one"
-            )));
-        }
-        let pool = contract.pool.as_ref().and_then(|pool| pools.get(pool)).cloned();
-        let all = || contracts.iter().map(|(_, contract)| contract);
-        let deadline_ns = all().filter_map(|contract| contract.deadline_ns).min();
-        let buffer_max = all().filter_map(|contract| contract.buffer_max).min();
-        let mut real_time = RealTime {
-            deadline: deadline_ns.map(Duration::from_nanos),
-            buffer_max,
-            pool,
-            wcet: None,
-            admission: None,
-            not_counted: Vec::new(),
-        };
-        // Each event costs what all queries do with it.
-        let wcet_ns = all()
-            .map(|contract| contract.wcet_ns)
-            .try_fold(0_u64, |sum, cost| Some(sum.saturating_add(cost?)));
-        real_time.wcet = wcet_ns.map(Duration::from_nanos);
-        let together = TimeContract { wcet_ns, deadline_ns, ..contract.clone() };
-        if let (Some(stream), Some(deadline_ns)) = (together.stream(), deadline_ns) {
-            let processors = real_time.processors(others, pools);
-            let admission = admit(&stream, &processors, deadline_ns);
-            real_time.admission = Some(admission.map_err(|refusal| {
-                let (deadline, reason) = (time(deadline_ns), refusal_text(&refusal));
-                Cause::user(format!("sink '{first}' cannot keep its deadline of {deadline}: {reason}"))
-            })?);
-        }
-        real_time.check(settings)?;
-        Ok(real_time)
-    }
-
-    /// The processors for the analysis: one of the pool's workers, because the keys of all rows may fall to one. Wherever
-    /// workers may run, a worker that waits can only do so while each of its cores works for the pool, or for what goes first.
-    fn processors(
-        &mut self,
-        others: &[(String, TimeContract)],
-        pools: &BTreeMap<String, Arc<PoolDefinition>>,
-    ) -> Processors {
-        let mut processors = Processors::one();
-        let Some(pool) = self.pool.clone() else { return processors };
-        let settings = &pool.settings;
-        // Queries of other sinks may run together, with the shortest of their deadlines.
-        let is_first = self.deadline.is_some_and(|own| {
-            let is_longer =
-                |(_, other): &(String, TimeContract)| other.deadline().is_none_or(|other| own < other);
-            settings.levels() > 1 && others.iter().all(is_longer)
-        });
-        // A budget is used by all of them, whoever goes first.
-        let mates = if is_first && settings.budget.is_none() { &[] } else { others };
-        for (name, contract) in mates {
-            match contract.as_pool_mate(name) {
-                Some(mate) => processors.pool_mates.push(mate),
-                None => self
-                    .not_counted
-                    .push(format!("sink '{name}' of the same pool, which does not state its cost")),
-            }
-        }
-        let deadlines = others.iter().map(|(_, other)| other.deadline()).chain([self.deadline]);
-        let own = priority(settings) - settings.level(self.deadline, deadlines);
-        for other in pools.values().filter(|other| other.settings.name != settings.name) {
-            let name = &other.settings.name;
-            match other.settings.budget {
-                _ if priority(&other.settings) < own || priority(&other.settings) == 0 => {}
-                Some(budget) => processors.higher.push(budget.interference(format!("pool {name}"))),
-                None => {
-                    self.not_counted.push(format!("pool '{name}', which has a higher priority and no budget"))
-                }
-            }
-        }
-        if let (Policy::Deadline, Some(DeferrableServer { capacity_ns, period_ns })) =
-            (settings.policy, settings.budget)
-        {
-            let capacity_ns = capacity_ns / settings.workers as u64;
-            // The kernel may serve a period late and the next one early.
-            processors.blocking_ns = period_ns.saturating_sub(capacity_ns);
-            return processors.within(DeferrableServer { capacity_ns, period_ns });
-        }
-        processors.budget = settings.budget;
-        if settings.policy == Policy::Other {
-            self.not_counted
-                .push("all other threads of the machine: policy 'other' guarantees nothing".to_owned());
-        }
-        processors
-    }
-
-    /// Refuses settings under which the analysis would not hold.
-    fn check(&self, settings: &Settings) -> Result<(), Cause> {
-        if self.admission.is_some() && settings.cycle_fixed {
+        let Some(first) = own.first() else { return Ok(RealTime::default()) };
+        check_together(own)?;
+        let contracts = || own.iter().map(|sink| &sink.contract);
+        let deadline_ns = contracts().filter_map(|contract| contract.deadline_ns).min();
+        let deadline = deadline_ns.map(Duration::from_nanos);
+        let pool = first.contract.pool.as_ref().and_then(|pool| beside.pools.get(pool)).cloned();
+        let GoesFirst { processors, not_counted } =
+            beside.goes_first(pool.as_ref().map(|pool| &pool.settings), deadline);
+        let arrivals = contracts().find_map(|contract| contract.arrivals());
+        let is_analysed = contracts().all(|contract| contract.is_analysed());
+        let analysis = arrivals.zip(deadline_ns).filter(|_| is_analysed);
+        let analysis = analysis.map(|(arrivals, deadline_ns)| Analysis { arrivals, processors, deadline_ns });
+        if analysis.is_some() && settings.cycle_fixed {
             return Err(Cause::user(
                 "cycles of a fixed size do not close in time for a deadline; SET cycle_fixed = false, or remove \
                  wcet, min_gap and burst from the sink",
             ));
         }
-        Ok(())
+        // If one of them is measured, all of them are: their work is one.
+        let margins = contracts().filter_map(|contract| match contract.cost? {
+            StatedCost::Measured { margin } => Some(margin),
+            StatedCost::Event(_) => None,
+        });
+        let margin = margins.reduce(f64::max).filter(|_| analysis.is_some());
+        let mut real_time = RealTime {
+            sinks: own.iter().map(|sink| sink.name.clone()).collect(),
+            pool,
+            deadline,
+            cost: None,
+            measurement: margin.map(measurement),
+            analysis,
+            outcome: Outcome::None,
+            buffer_max: contracts().filter_map(|contract| contract.buffer_max).min(),
+            best_effort: contracts().any(|contract| contract.best_effort),
+            not_counted,
+        };
+        real_time.cost = match (&real_time.measurement, &real_time.analysis) {
+            (Some(measured), Some(analysis)) => measured.model(&measured.known, analysis.arrivals.burst),
+            _ => stated(own),
+        };
+        real_time.analyse();
+        Ok(real_time)
+    }
+
+    /// Analyses it with the costs that are known.
+    fn analyse(&mut self) {
+        let (Some(Analysis { arrivals, processors, deadline_ns }), Some(cost)) = (&self.analysis, self.cost)
+        else {
+            self.outcome = Outcome::None;
+            return;
+        };
+        self.outcome = match admit(&Stream::of(*arrivals, cost), processors, *deadline_ns) {
+            Ok(admission) => Outcome::Admitted(admission),
+            Err(refusal) => Outcome::Refused(refusal_text(&refusal)),
+        };
+    }
+
+    /// Analyses it with these measured costs, if there are enough of them.
+    pub fn analyse_measured(&mut self, costs: &CycleCosts) {
+        if let (Some(measurement), Some(analysis)) = (&self.measurement, &self.analysis) {
+            self.cost = measurement.model(costs, analysis.arrivals.burst);
+            self.analyse();
+        }
+    }
+
+    /// Why the deadline cannot be kept for certain, in a sentence; `None` if it can, or nobody knows.
+    pub fn refusal(&self) -> Option<String> {
+        let (Outcome::Refused(reason), Some(deadline)) = (&self.outcome, self.deadline) else { return None };
+        let (sink, deadline) = (self.sinks.join("', '"), time(deadline.as_nanos() as u64));
+        let by = if self.measurement.is_some() { " by the costs that were measured" } else { "" };
+        Some(format!("sink '{sink}' cannot keep its deadline of {deadline}{by}: {reason}"))
+    }
+
+    /// The [refusal](RealTime::refusal), unless the user accepts it.
+    pub fn check(&self) -> Result<(), Cause> {
+        match self.refusal().filter(|_| !self.best_effort) {
+            Some(refusal) => Err(Cause::user(refusal)),
+            None => Ok(()),
+        }
+    }
+
+    /// As `check`, where the query starts. What was only measured does not keep it from that: it would not come back after a
+    /// restart.
+    pub fn check_start(&self) -> Result<(), Cause> {
+        if self.measurement.is_some() { Ok(()) } else { self.check() }
     }
 
     /// The settings of a query that runs in the pool: with as many workers as that has.
@@ -219,16 +157,22 @@ impl RealTime {
         Settings { workers, ..settings.clone() }
     }
 
-    /// When cycles close: as the analysis says; otherwise an event waits for a fifth of the deadline.
+    /// When cycles close: as the analysis says; as long as it says nothing, half of the deadline is for the wait. Without an
+    /// analysis an event waits for a fifth of the deadline.
     pub fn cycles(&self, policy: CyclePolicy) -> CyclePolicy {
         let events_max = |most: u64| u32::try_from(most).unwrap_or(u32::MAX).min(1 << 30);
-        let policy = match &self.admission {
-            Some(Admission { release, .. }) => CyclePolicy {
+        let policy = match (&self.outcome, &self.analysis) {
+            (Outcome::Admitted(Admission { release, .. }), _) => CyclePolicy {
                 events_max: events_max(release.buffer_max),
                 wait_max: Some(Duration::from_nanos(release.interval_ns)),
                 close_when_idle: false,
             },
-            None => policy,
+            (_, Some(analysis)) => CyclePolicy {
+                wait_max: Some(Duration::from_nanos(analysis.deadline_ns / 2)),
+                close_when_idle: false,
+                ..policy
+            },
+            _ => policy,
         };
         let most = self.buffer_max.unwrap_or(policy.events_max);
         CyclePolicy { events_max: policy.events_max.min(most), ..policy }
@@ -236,12 +180,12 @@ impl RealTime {
 
     /// Whether cycles are processed one after another, as the analysis assumes.
     pub fn one_at_a_time(&self) -> bool {
-        self.admission.is_some()
+        self.analysis.is_some()
     }
 
     /// Whether its sources are read, and its cycles closed, for it alone: by threads of its pool, as the analysis says.
     pub fn has_own_cycles(&self) -> bool {
-        self.pool.is_some() || self.admission.is_some()
+        self.pool.is_some() || self.analysis.is_some()
     }
 
     /// Pool, deadline, bound and terms, each on a line.
@@ -250,28 +194,66 @@ impl RealTime {
         if let Some(pool) = &self.pool {
             let _ = writeln!(text, "pool: {}, {}", pool.settings.name, pool_text(&pool.settings));
         }
-        if let Some(deadline) = self.deadline {
-            let deadline = time(deadline.as_nanos() as u64);
-            let _ = match &self.admission {
-                None => writeln!(
-                    text,
-                    "deadline: {deadline}, not analysed: late answers are counted; min_gap and wcet give a bound"
-                ),
-                Some(admission) => writeln!(text, "deadline: {deadline}; {}", admission_text(admission)),
-            };
-        }
-        if !self.not_counted.is_empty() {
+        text.push_str(&self.deadline_text());
+        if !self.not_counted.is_empty() && self.analysis.is_some() {
             let _ = writeln!(text, "the bound does not include {}", self.not_counted.join("; "));
+        }
+        if let Some(measured) = &self.measurement {
+            text.push_str(&measured_text(measured, &measured.known, self.cost));
+            text.push_str(&worst_cases_text(&measured.known));
         }
         text
     }
+
+    /// The deadline, and the result of its analysis.
+    pub fn deadline_text(&self) -> String {
+        let Some(deadline) = self.deadline else { return String::new() };
+        let deadline = time(deadline.as_nanos() as u64);
+        let text = match (&self.outcome, &self.analysis) {
+            (Outcome::Admitted(admission), _) => admission_text(admission),
+            (Outcome::Refused(reason), _) => format!(
+                "not kept for certain: {reason}; a cycle is released after half of the deadline, late answers \
+                 are counted"
+            ),
+            (Outcome::None, Some(_)) => {
+                "not analysed yet: costs are measured first, and meanwhile a cycle is released after half of the \
+                 deadline"
+                    .to_owned()
+            }
+            (Outcome::None, None) => {
+                "not analysed: late answers are counted; min_gap gives a bound".to_owned()
+            }
+        };
+        format!("deadline: {deadline}; {text}\n")
+    }
 }
 
-/// The priority that the kernel compares; deadline threads go before all.
-fn priority(settings: &PoolSettings) -> u32 {
-    match settings.policy {
-        Policy::Other => 0,
-        Policy::Fifo { priority } | Policy::RoundRobin { priority } => priority,
-        Policy::Deadline => 100,
+/// Refuses sinks that run together and differ in what must be the same.
+fn check_together(own: &[SinkContract]) -> Result<(), Cause> {
+    let Some((first, rest)) = own.split_first() else { return Ok(()) };
+    let differs = |other: &&SinkContract| {
+        let (one, other) = (&first.contract, &other.contract);
+        other.pool != one.pool
+            || (other.is_analysed() && (other.burst, other.min_gap_ns) != (one.burst, one.min_gap_ns))
+    };
+    match rest.iter().find(differs) {
+        Some(other) => Err(Cause::user(format!(
+            "sinks '{}' and '{}' run together, but differ in pool, burst or min_gap; make \
+             them the same, or run them one by one",
+            first.name, other.name
+        ))),
+        None => Ok(()),
     }
+}
+
+/// Each event costs what all queries do with it.
+fn stated(own: &[SinkContract]) -> Option<CostModel> {
+    let costs = own.iter().map(|sink| sink.cost);
+    costs.reduce(|sum, cost| {
+        let (sum, cost) = (sum?, cost?);
+        Some(CostModel {
+            batch_ns: sum.batch_ns.saturating_add(cost.batch_ns),
+            event_ns: sum.event_ns.saturating_add(cost.event_ns),
+        })
+    })?
 }

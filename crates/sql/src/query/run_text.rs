@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use tidemill_engine::{CostExceeded, Counter, CycleCosts, DeadlineMiss, PoolStatus, Status};
+use tidemill_engine::{Counter, DeadlineMiss, PoolStatus, Status};
+
+use super::costs_text::costs_text;
 
 /// Below a plan: how fast its query answers, which answers were late, and what ran instead.
 pub(crate) fn run_text(engine: &Status) -> String {
@@ -32,27 +34,6 @@ pub(crate) fn run_text(engine: &Status) -> String {
         for missing in &pool.missing {
             let _ = writeln!(text, "its pool runs without what it asked for: {missing}");
         }
-    }
-    text
-}
-
-/// What cycles cost, and whether more than was stated.
-fn costs_text(costs: &CycleCosts) -> String {
-    let CycleCosts { most, per_event, exceeded, worst } = costs;
-    if most.is_empty() {
-        return String::new();
-    }
-    let most: Vec<String> = most.iter().map(|(events, cost)| format!("{cost:.1?} for {events}")).collect();
-    let mut text = format!(
-        "costs: at most {per_event:.1?} for each event of a cycle; of a cycle, by its events, at most {}\n",
-        most.join(", ")
-    );
-    if let Some(CostExceeded { cycle, events, cost, stated }) = worst {
-        let _ = writeln!(
-            text,
-            "the admission was wrong: {exceeded} cycles cost more than wcet says; the worst one, cycle {cycle}, cost \
-             {cost:.1?} for {events} events, not {stated:.1?}; state a larger wcet"
-        );
     }
     text
 }

@@ -16,6 +16,8 @@ use tidemill_engine::{
 use crate::expressions::compiled::plain;
 use crate::logical::header;
 use crate::query::divided_query::DividedQuery;
+use crate::query::kept_deadline::KeptDeadline;
+use crate::query::real_time::RealTime;
 use crate::query::status::{QueryObserver, QueryStatus};
 use crate::query::suspects::suspects;
 use crate::query::view::{RowStorage, ViewHandle};
@@ -39,6 +41,8 @@ pub struct RunningQuery {
     pub(crate) splits: AskedSplits,
     /// The file in which the costs of splits are stored.
     pub(crate) split_profiles: Option<PathBuf>,
+    /// What looks after its deadline.
+    pub(crate) deadline: Arc<KeptDeadline>,
 }
 
 /// The rows from which an answer is computed at the end.
@@ -89,10 +93,26 @@ impl RunningQuery {
         self.feeds.iter().for_each(|(_, feed)| feed.stop());
     }
 
-    /// Whether it has ended and only needs to be waited for.
+    /// The sinks that state something about time.
+    pub(crate) fn timed_sinks(&self) -> Vec<String> {
+        self.deadline.sinks()
+    }
+
+    /// Something else runs beside it: from the next cycle on, it keeps its deadline as this says.
+    pub(crate) fn keep_deadline_as(&self, real_time: RealTime) {
+        if let Some(running) = &self.running {
+            self.deadline.replace(real_time, running);
+        }
+    }
+
+    /// Whether it has ended and only needs to be waited for. Call it every few milliseconds: meanwhile it looks after the
+    /// deadline.
     pub fn has_ended(&self) -> bool {
         if self.enough.load(Ordering::Acquire) {
             self.stop();
+        }
+        if let Some(running) = &self.running {
+            self.deadline.look(running);
         }
         let failed = self.running.as_ref().is_none_or(Running::has_failed);
         failed || self.feeds.iter().all(|(_, feed)| feed.status().ended)
@@ -116,6 +136,7 @@ impl RunningQuery {
         let engine = running.join().map_err(|error| self.cause_of_end(error))?;
         let status = self.observer.status_with(engine);
         self.keep_profiles(&status.engine);
+        self.deadline.keep(&status.engine.costs);
         let Some(CollectedParts { finish, rows }) = &self.collected else { return Ok((status, None)) };
         let rows = rows.iter().map(RowStorage::read).collect::<Result<Vec<_>, Cause>>()?;
         let answer = finish

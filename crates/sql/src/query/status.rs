@@ -1,9 +1,12 @@
 //! What a running query reports about itself.
 
+use std::sync::Arc;
+
 use tidemill_engine::{FaultLog, Faults, FeedObserver, FeedStatus, Observer, Plan, Progress, Status};
 use tidemill_operators::watermark::LateRows;
 
 use crate::logical::{header, shown_text};
+use crate::query::kept_deadline::KeptDeadline;
 use crate::query::run_text::run_text;
 use crate::text::wording::plain_values;
 
@@ -24,6 +27,8 @@ pub struct QueryStatus {
     pub refused: Faults,
     /// Rows that were left out on request.
     pub skipped: u64,
+    /// What was found about its deadline since it started, in words; empty: nothing.
+    pub deadline: String,
 }
 
 impl QueryStatus {
@@ -40,7 +45,7 @@ impl QueryStatus {
 
     /// How fast it answers, which answers were late and what ran instead, and what its pool has done: some lines.
     pub fn describe(&self) -> String {
-        run_text(&self.engine)
+        format!("{}{}", self.deadline, run_text(&self.engine))
     }
 
     /// The common progress of all sources; `None` if one of them has no end.
@@ -72,6 +77,7 @@ impl QueryStatus {
 #[derive(Clone)]
 pub struct QueryObserver {
     pub(crate) engine: Observer,
+    pub(crate) deadline: Arc<KeptDeadline>,
     pub(crate) feeds: Vec<(String, FeedObserver)>,
     pub(crate) reports: Reports,
 }
@@ -107,6 +113,7 @@ impl QueryObserver {
             null_results: plainly(self.reports.null_results.read()),
             refused,
             skipped,
+            deadline: self.deadline.describe(),
         }
     }
 }

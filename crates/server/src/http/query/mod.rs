@@ -55,6 +55,8 @@ async fn begin(
     let mut session = Session::new(runtime);
     // The server reads files with its own rights.
     session.set_opens_files(role == Role::Owner);
+    // Each sink runs by itself.
+    session.set_checks_deadlines(true);
     let cancellation = session.cancellation();
     let (pieces, waiting) = pieces(session.unread_rows());
     let (begun, beginning) = oneshot::channel();
