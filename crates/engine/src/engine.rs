@@ -92,6 +92,23 @@ impl Engine {
         self
     }
 
+    /// Closes cycles that wait at multiples of the longest wait since the start of the run, as a periodic timer does, not when their
+    /// oldest event has waited for so long. A cycle without events is not closed. Under the clock of a database, cycles close as
+    /// that says.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidemill_engine::{CyclePolicy, Engine};
+    /// let cycles = CyclePolicy { wait_max: Some(Duration::from_millis(10)), close_when_idle: false, ..CyclePolicy::default() };
+    /// let engine = Engine::new().cycles(cycles).periodic();
+    /// # drop(engine);
+    /// ```
+    #[must_use]
+    pub fn periodic(mut self) -> Self {
+        self.settings.is_periodic = true;
+        self
+    }
+
     /// The bounds while the query runs.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {

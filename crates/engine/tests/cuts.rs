@@ -9,8 +9,8 @@ use fixture::forward::{plan, plan_without_operators};
 use fixture::sink::Remember;
 use fixture::{Random, batch, chunk, eventually, numbered, schema, watched};
 use tidemill_engine::{
-    Cause, Chunk, Counter, Cut, CutLog, CyclePolicy, Engine, Failure, FlowError, Limits, MemoryCutLog, Plan,
-    Running,
+    Cause, Chunk, Counter, Cut, CutLog, CyclePolicy, Engine, Failure, FlowError, Limits, ManualClock,
+    MemoryCutLog, Plan, Running,
 };
 
 /// Several sources, whose rows all go to one sink.
@@ -81,6 +81,34 @@ fn a_cycle_closes_when_its_oldest_event_has_waited() {
         }
         assert_eq!(running.status().get(Counter::CutsByWait), 3);
         assert_eq!(running.status().get(Counter::CutsByIdle), 0);
+    });
+}
+
+#[test]
+fn periodic_cycles_close_at_multiples_of_the_wait_since_the_start() {
+    watched("periodic cycles", || {
+        let (sink, log, clock) =
+            (Remember::default(), MemoryCutLog::new(100), Arc::new(ManualClock::default()));
+        let ms = 1_000_000;
+        clock.advance_ns(5 * ms);
+        let wait_max = Some(Duration::from_millis(10));
+        let cycles = CyclePolicy { events_max: 1000, wait_max, close_when_idle: false };
+        let engine = Engine::new().cycles(cycles).periodic().clock(clock.clone()).cut_log(log.clone());
+        let mut running = engine.run(plan(), sink.boxed()).unwrap();
+        running.wait_until_ready().unwrap();
+        let gateway = running.gateway(0).unwrap();
+        // The start is at 5 ms. Nothing is closed at 15 and 25 ms, for nothing waits.
+        let mut now = 5;
+        for (number, (pushed, closed)) in [(8, 15), (31, 35), (35, 45), (64, 65)].into_iter().enumerate() {
+            clock.advance_ns((pushed - now) * ms);
+            gateway.push(chunk(&numbered(number as u32..number as u32 + 1))).unwrap();
+            clock.advance_ns((closed - pushed) * ms);
+            eventually("a cycle closes", || sink.committed() == number as u64 + 1);
+            now = closed;
+        }
+        let closed: Vec<u64> = log.cuts().iter().map(|cut| cut.closed_at_ns / ms).collect();
+        assert_eq!(closed, [15, 35, 45, 65]);
+        assert_eq!(running.status().get(Counter::CutsByWait), 4);
     });
 }
 

@@ -54,6 +54,8 @@ pub struct Settings {
     pub costs: Option<CostMeasurement>,
     /// When cycles close.
     pub cycles: CyclePolicy,
+    /// Whether the longest wait of a cycle counts from its oldest event, or ends at multiples of itself since the start.
+    pub is_periodic: bool,
     /// The bounds.
     pub limits: Limits,
     /// Where the cycles come from; `None`: the query closes its own, and logs their cuts.
@@ -84,6 +86,7 @@ impl Default for Settings {
             deadline: None,
             costs: None,
             cycles: CyclePolicy::default(),
+            is_periodic: false,
             limits: Limits::default(),
             cycles_from: None,
             cut_log: Box::new(MemoryCutLog::new(1024)),
@@ -173,7 +176,8 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     let cutter = match settings.cycles_from {
         None => {
             let of_run = Arc::clone(&run_state);
-            Closing::Own(Box::new(Cutter::new(settings.cycles, queues, settings.cut_log, replay, of_run)))
+            let cutter = Cutter::new(settings.cycles, queues, settings.cut_log, replay, of_run);
+            Closing::Own(Box::new(if settings.is_periodic { cutter.periodic() } else { cutter }))
         }
         Some(given) => {
             // Its rows come with its cycles.

@@ -52,6 +52,8 @@ struct GatewayBuffer {
 /// Closes cycles from events that wait in the gateways.
 pub(crate) struct Cutter {
     policy: CyclePolicy,
+    /// From when on the longest wait is counted in whole multiples; `None`: from the oldest event.
+    phase_ns: Option<u64>,
     buffers: Vec<GatewayBuffer>,
     log: Box<dyn CutLog>,
     run_state: Arc<RunState>,
@@ -90,6 +92,7 @@ impl Cutter {
         let buffers = queues.into_iter().enumerate().map(buffer).collect();
         Cutter {
             policy,
+            phase_ns: None,
             buffers,
             log,
             next_cycle: run_state.first_cycle,
@@ -100,6 +103,11 @@ impl Cutter {
             stalled: false,
             ended: false,
         }
+    }
+
+    /// Cycles that wait close at multiples of the longest wait from now on, as a periodic timer would close them.
+    pub fn periodic(self) -> Self {
+        Cutter { phase_ns: Some(self.run_state.clock.now_ns()), ..self }
     }
 
     /// Closes a cycle if one is due.
@@ -198,7 +206,10 @@ impl Cutter {
             |wait: Duration| oldest_ns.saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
         let is_idle = self.policy.close_when_idle && self.run_state.progress.is_handed(self.next_cycle);
         let idle_ns = is_idle.then(|| after(self.run_state.idle_pause()));
-        let waited_ns = self.policy.wait_max.map(after);
+        let waited_ns = self.policy.wait_max.map(|wait| match self.phase_ns {
+            Some(start_ns) => next_multiple(start_ns, wait, oldest_ns),
+            None => after(wait),
+        });
         match (idle_ns, waited_ns) {
             (Some(due_ns), _) if due_ns <= now_ns => (Some(Reason::Idle), None),
             (_, Some(due_ns)) if due_ns <= now_ns => (Some(Reason::Waited), None),
@@ -353,6 +364,16 @@ impl GatewayBuffer {
             add_chunk(chunk, &mut streams, arrivals);
         }
         streams
+    }
+}
+
+/// The first multiple of a time behind a moment, counted from the start.
+fn next_multiple(start_ns: u64, of: Duration, moment_ns: u64) -> u64 {
+    let of_ns = u64::try_from(of.as_nanos()).unwrap_or(u64::MAX);
+    match moment_ns.checked_sub(start_ns) {
+        Some(since_ns) if of_ns > 0 => start_ns.saturating_add((since_ns / of_ns + 1).saturating_mul(of_ns)),
+        // It came before the start, or need not wait.
+        _ => moment_ns,
     }
 }
 

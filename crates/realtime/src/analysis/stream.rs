@@ -29,7 +29,7 @@ pub enum Completion {
 ///
 /// It is released as soon as it is full, and when its oldest event has waited for the interval. Batches are processed one
 /// after another, in order; one that becomes due while another is processed waits for that, and takes what has come until
-/// then, up to the buffer.
+/// then, up to the buffer. A periodic timer, which releases what waits at multiples of the interval, releases no batch later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
     /// The longest that an event waits for its batch while nothing else is processed. With 0, every burst is a batch.

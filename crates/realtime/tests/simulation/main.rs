@@ -55,6 +55,7 @@ fn a_system(random: &mut Random, processors: u64) -> System {
         batch_cost: if random.one_in(3) { random.between(1, 4) } else { 0 },
         interval: if random.one_in(5) { 0 } else { random.between(0, 90) },
         buffer,
+        periodic: random.one_in(4),
     }
 }
 

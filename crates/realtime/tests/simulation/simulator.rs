@@ -36,6 +36,8 @@ pub struct System {
     pub batch_cost: u64,
     pub interval: u64,
     pub buffer: u64,
+    /// Whether batches that wait are released at multiples of the interval.
+    pub periodic: bool,
 }
 
 /// How a run makes use of what it may do.
@@ -175,7 +177,12 @@ impl<'a> Run<'a> {
     }
 
     fn is_due(&self, now: u64) -> bool {
-        let waited = self.waiting.front().is_some_and(|event| now - event.arrived >= self.system.interval);
+        let System { interval, periodic, .. } = *self.system;
+        let has_waited = |event: &Event| match periodic && interval > 0 {
+            true => now / interval > event.arrived / interval,
+            false => now - event.arrived >= interval,
+        };
+        let waited = self.waiting.front().is_some_and(has_waited);
         waited || self.waiting.len() >= self.buffer()
     }
 

@@ -75,6 +75,13 @@ pub(super) const COMMON: &[OptionDefinition] = &[
         OptionDefault::Nothing("from the analysis, or `cycle_events`"),
         "the maximum number of events in a cycle",
     ),
+    OptionDefinition::new(
+        "release",
+        OptionKind::Choice(&["waiting", "periodic"]),
+        OptionDefault::Nothing("`waiting`"),
+        "whether a cycle closes when its oldest event has waited for the interval, or at multiples of the interval since the \
+         query started",
+    ),
 ];
 
 /// A target for rows. It is opened when the query starts, because only then are the columns known.

@@ -50,7 +50,7 @@ pub(crate) fn refusal_text(refusal: &Refusal) -> String {
     }
 }
 
-pub(crate) fn admission_text(admission: &Admission) -> String {
+pub(crate) fn admission_text(admission: &Admission, is_periodic: bool) -> String {
     let Admission { release, bound } = admission;
     let mut terms = vec![
         (cost_of(bound.events), bound.events_ns),
@@ -67,7 +67,8 @@ pub(crate) fn admission_text(admission: &Admission) -> String {
         later_ns => format!(", less {} by which it arrives later", time(later_ns)),
     };
     format!(
-        "released after {}, or with {}; bound {}: {}{earlier}; on one worker, as all keys may fall to one",
+        "released {} {}, or with {}; bound {}: {}{earlier}; on one worker, as all keys may fall to one",
+        if is_periodic { "every" } else { "after" },
         time(release.interval_ns),
         events(release.buffer_max),
         time(bound.latency_ns),

@@ -331,6 +331,9 @@ impl Prepared {
         if let Some(deadline) = self.real_time.deadline {
             engine = engine.deadline(deadline).measure_costs(self.real_time.cost);
         }
+        if self.real_time.is_periodic {
+            engine = engine.periodic();
+        }
         if self.real_time.one_at_a_time() {
             let one = Limits { cycles_in_flight_max: 1, cycles_behind_max: 1, ..Limits::default() };
             engine = engine.limits(one);

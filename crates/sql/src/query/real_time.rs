@@ -28,6 +28,8 @@ pub(crate) struct RealTime {
     analysis: Option<Analysis>,
     outcome: Outcome,
     buffer_max: Option<u32>,
+    /// Whether cycles that wait close at multiples of the interval.
+    pub is_periodic: bool,
     best_effort: bool,
     /// What the bound does not count.
     not_counted: Vec<String>,
@@ -97,6 +99,7 @@ impl RealTime {
             analysis,
             outcome: Outcome::None,
             buffer_max: contracts().filter_map(|contract| contract.buffer_max).min(),
+            is_periodic: contracts().any(|contract| contract.is_periodic),
             best_effort: contracts().any(|contract| contract.best_effort),
             not_counted,
         };
@@ -210,7 +213,7 @@ impl RealTime {
         let Some(deadline) = self.deadline else { return String::new() };
         let deadline = time(deadline.as_nanos() as u64);
         let text = match (&self.outcome, &self.analysis) {
-            (Outcome::Admitted(admission), _) => admission_text(admission),
+            (Outcome::Admitted(admission), _) => admission_text(admission, self.is_periodic),
             (Outcome::Refused(reason), _) => format!(
                 "not kept for certain: {reason}; a cycle is released after half of the deadline, late answers \
                  are counted"

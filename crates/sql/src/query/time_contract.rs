@@ -17,6 +17,8 @@ pub(crate) struct TimeContract {
     /// What its events cost. Not `None` if it is analysed.
     pub cost: Option<StatedCost>,
     pub buffer_max: Option<u32>,
+    /// Whether cycles that wait close at multiples of the interval.
+    pub is_periodic: bool,
     /// Whether it also runs if a deadline cannot be kept for certain.
     pub best_effort: bool,
 }
@@ -40,8 +42,8 @@ pub(crate) struct SinkContract {
 }
 
 /// The options of a contract.
-const OPTIONS: [&str; 8] =
-    ["pool", "deadline", "burst", "min_gap", "wcet", "margin", "buffer_max", "best_effort"];
+const OPTIONS: [&str; 9] =
+    ["pool", "deadline", "burst", "min_gap", "wcet", "margin", "buffer_max", "release", "best_effort"];
 
 /// By how much measured costs are multiplied if nothing else is said, and the range of what may be said.
 const MARGIN: f64 = 1.5;
@@ -60,8 +62,13 @@ impl TimeContract {
             min_gap_ns: positive(options, "min_gap")?,
             cost: cost(options)?,
             buffer_max: options.integer("buffer_max", 1..=1 << 30)?.map(|rows| rows as u32),
+            is_periodic: options.choice("release", &["waiting", "periodic"])? == Some("periodic"),
             best_effort: options.boolean("best_effort")?.unwrap_or(false),
         };
+        if contract.is_periodic && contract.pool.is_none() && contract.min_gap_ns.is_none() {
+            let error = options.error("release", "cycles close periodically only for a query by itself");
+            return Err(error.with_hint("choose a pool for the sink, or state deadline and min_gap"));
+        }
         let asks =
             ["burst", "min_gap", "wcet", "margin"].into_iter().find(|name| options.get(name).is_some());
         let Some(name) = asks else { return Ok(Some(contract)) };
