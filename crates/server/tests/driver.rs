@@ -446,3 +446,36 @@ fn reset_returns_to_what_the_client_began_with() {
         assert_eq!(shown(&client, "statement_timeout").await, "7s");
     });
 }
+
+#[test]
+fn a_sink_that_breaks_the_deadline_of_another_one_is_refused() {
+    with_client(&serve(), async |client| {
+        let define = "CREATE POOL p WITH (policy = 'fifo', priority = 2, best_effort = true);
+             CREATE SINK alarms WITH (connector = 'blackhole', pool = p, deadline = '60 ms', min_gap = '100 ms',
+                 wcet = '20 ms') AS SELECT value FROM sequence(rate => 100)";
+        client.batch_execute(define).await.unwrap();
+        let quick = |options: &str| {
+            format!(
+                "CREATE SINK quick WITH (connector = 'blackhole', pool = p, deadline = '50 ms', min_gap = '100 ms', \
+                 wcet = '45 ms'{options}) AS SELECT value FROM sequence(rate => 100)"
+            )
+        };
+        let error = client.batch_execute(&quick("")).await.unwrap_err();
+        let error = error.as_db_error().unwrap();
+        assert!(
+            error.message().starts_with("beside 'quick', sink 'alarms' cannot keep its deadline of 60 ms: "),
+            "{error:?}"
+        );
+        assert!(error.hint().unwrap().contains("best_effort = true"), "{error:?}");
+        client.batch_execute(&quick(", best_effort = true")).await.unwrap();
+        // Both run; the older one says what has become of its deadline.
+        let plan = client.simple_query("EXPLAIN alarms").await.unwrap();
+        let lines = plan.iter().filter_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        let plan: Vec<&str> = lines.collect();
+        let plan = plan.join("\n");
+        assert!(plan.contains("deadline: 60 ms; not kept for certain: the bound is 110 ms"), "{plan}");
+    });
+}

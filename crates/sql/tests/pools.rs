@@ -77,3 +77,14 @@ fn a_deadline_that_cannot_be_kept_is_refused_with_the_term() {
     let error = planner.pipeline().err().unwrap().to_string();
     assert!(error.contains("events need 140% of a processor"), "{error}");
 }
+
+#[test]
+fn costs_are_not_measured_in_a_part_of_the_processes() {
+    let mut planner = Planner::new();
+    planner.settings_mut().processes = 2;
+    let script = "CREATE SINK out WITH (connector = 'blackhole', deadline = '150 ms', min_gap = '20 ms') \
+                  AS SELECT value FROM sequence(count => 3)";
+    planner.execute(&parse(script, "test").unwrap()[0]).unwrap_or_else(|error| panic!("{error}"));
+    let error = planner.pipeline().err().unwrap().to_string();
+    assert!(error.starts_with("costs are measured in one process only; state wcet"), "{error}");
+}

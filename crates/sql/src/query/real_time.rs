@@ -90,6 +90,11 @@ impl RealTime {
             StatedCost::Event(_) => None,
         });
         let margin = margins.reduce(f64::max).filter(|_| analysis.is_some());
+        if margin.is_some() && settings.processes > 1 {
+            return Err(Cause::user(
+                "costs are measured in one process only; state wcet, or run the query in one process",
+            ));
+        }
         let mut real_time = RealTime {
             sinks: own.iter().map(|sink| sink.name.clone()).collect(),
             pool,
