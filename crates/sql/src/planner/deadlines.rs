@@ -107,7 +107,7 @@ impl Planner {
             StatedCost::Event(event_ns) => Some(CostModel::of_event(event_ns)),
             StatedCost::Measured { margin } => {
                 let measurement = self.measurement(std::slice::from_ref(asked), margin);
-                measurement.model(&measurement.known, contract.burst)
+                measurement.models(&measurement.known, contract.burst).into_iter().next()
             }
         });
         Some(SinkContract { name: asked.name.clone(), contract, cost })

@@ -7,7 +7,12 @@ use tidemill_engine::{Affinity, Policy, PoolSettings};
 
 use crate::text::duration::display_ns;
 
+/// A length of time; what is longer than a millisecond is rounded up to microseconds.
 pub(crate) fn time(length_ns: u64) -> String {
+    let length_ns = match length_ns {
+        1_000_000.. => length_ns.div_ceil(1000).saturating_mul(1000),
+        _ => length_ns,
+    };
     display_ns(i64::try_from(length_ns).unwrap_or(i64::MAX))
 }
 

@@ -8,7 +8,6 @@ use tidemill_engine::{CostExceeded, CycleCosts, SizeCosts};
 
 use super::measurement::Measurement;
 use crate::logical::shown_text;
-use crate::query::bound_text::time;
 use crate::text::wording::plain_values;
 
 /// What cycles cost, and whether more than was stated.
@@ -34,11 +33,11 @@ pub(crate) fn measured_text(measured: &Measurement, costs: &CycleCosts, cost: Op
     let margin = measured.margin;
     match cost {
         Some(CostModel { batch_ns, event_ns }) => format!(
-            "costs: measured in {} cycles; {margin} times the worst is at most {} for a cycle and {} for each of its \
-             events\n",
+            "costs: measured in {} cycles; {margin} times the worst is at most {:.1?} for a cycle and {:.1?} for each of \
+             its events\n",
             costs.cycles,
-            time(batch_ns),
-            time(event_ns)
+            Duration::from_nanos(batch_ns),
+            Duration::from_nanos(event_ns)
         ),
         None => format!(
             "costs: {} cycles are measured, {} more are needed; {margin} times the worst will count\n",

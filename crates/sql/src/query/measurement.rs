@@ -42,11 +42,11 @@ impl Measurement {
         CYCLES_MIN.saturating_sub(costs.cycles)
     }
 
-    /// What the analysis counts for a batch, once enough is measured: nowhere less than the worst cases times the margin, and as
-    /// little as possible for a burst.
-    pub fn model(&self, costs: &CycleCosts, burst: u64) -> Option<CostModel> {
+    /// What the analysis may count for a batch, once enough is measured: nowhere less than the worst cases times the margin. Those
+    /// that are low for a burst come first.
+    pub fn models(&self, costs: &CycleCosts, burst: u64) -> Vec<CostModel> {
         if self.cycles_left(costs) > 0 {
-            return None;
+            return Vec::new();
         }
         // Rounded up to microseconds: clocks are not more precise.
         let with_margin = |cost: Duration| (cost.as_nanos() as f64 * self.margin / 1e3).ceil() as u64 * 1000;

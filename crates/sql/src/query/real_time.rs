@@ -108,32 +108,38 @@ impl RealTime {
             best_effort: contracts().any(|contract| contract.best_effort),
             not_counted,
         };
-        real_time.cost = match (&real_time.measurement, &real_time.analysis) {
-            (Some(measured), Some(analysis)) => measured.model(&measured.known, analysis.arrivals.burst),
-            _ => stated(own),
-        };
-        real_time.analyse();
+        match &real_time.measurement {
+            Some(measurement) => {
+                let known = measurement.known.clone();
+                real_time.analyse_measured(&known);
+            }
+            None => real_time.analyse(stated(own).into_iter().collect()),
+        }
         Ok(real_time)
     }
 
-    /// Analyses it with the costs that are known.
-    fn analyse(&mut self) {
-        let (Some(Analysis { arrivals, processors, deadline_ns }), Some(cost)) = (&self.analysis, self.cost)
-        else {
-            self.outcome = Outcome::None;
-            return;
-        };
-        self.outcome = match admit(&Stream::of(*arrivals, cost), processors, *deadline_ns) {
-            Ok(admission) => Outcome::Admitted(admission),
-            Err(refusal) => Outcome::Refused(refusal_text(&refusal)),
-        };
+    /// Analyses it with costs of which each is a bound, and takes the first that keeps the deadline.
+    fn analyse(&mut self, costs: Vec<CostModel>) {
+        (self.cost, self.outcome) = (costs.first().copied(), Outcome::None);
+        let Some(Analysis { arrivals, processors, deadline_ns }) = &self.analysis else { return };
+        for cost in costs {
+            match admit(&Stream::of(*arrivals, cost), processors, *deadline_ns) {
+                Ok(admission) => {
+                    (self.cost, self.outcome) = (Some(cost), Outcome::Admitted(admission));
+                    return;
+                }
+                Err(refusal) if matches!(self.outcome, Outcome::None) => {
+                    self.outcome = Outcome::Refused(refusal_text(&refusal));
+                }
+                Err(_) => {}
+            }
+        }
     }
 
     /// Analyses it with these measured costs, if there are enough of them.
     pub fn analyse_measured(&mut self, costs: &CycleCosts) {
         if let (Some(measurement), Some(analysis)) = (&self.measurement, &self.analysis) {
-            self.cost = measurement.model(costs, analysis.arrivals.burst);
-            self.analyse();
+            self.analyse(measurement.models(costs, analysis.arrivals.burst));
         }
     }
 
