@@ -357,3 +357,40 @@ fn the_rule_by_which_cycles_close_can_change_while_a_query_runs() {
     let ends: Vec<u64> = log.cuts().iter().map(|cut| cut.positions[0]).collect();
     assert_eq!(ends[..3], [5, 10, 12]);
 }
+
+#[test]
+fn two_queries_in_one_deadline_pool_both_answer() {
+    let _alone = alone();
+    let budget = Some(DeferrableServer { capacity_ns: 20_000_000, period_ns: 50_000_000 });
+    let Some(pool) = granted(PoolSettings { budget, ..settings(Policy::Deadline) }) else { return };
+    watched("two queries", move || {
+        let start = |deadline_ms: u64| {
+            let sink = Remember::default();
+            let engine = Engine::new().pool(&pool).deadline(Duration::from_millis(deadline_ms));
+            let running = engine.run(plan(), sink.boxed()).unwrap();
+            running.wait_until_ready().unwrap();
+            (running, sink)
+        };
+        let push = |running: &mut tidemill_engine::Running| {
+            let gateway = running.gateway(0).unwrap();
+            (0..50).for_each(|number| gateway.push(chunk(&numbered(number * 10..number * 10 + 10))).unwrap());
+        };
+        let (mut one, one_sink) = start(10);
+        let (mut other, other_sink) = start(1000);
+        // Workers only: threads of sinks are ordinary here.
+        eventually("all workers are promoted", || promoted().len() == 2 * WORKERS);
+        push(&mut one);
+        one.join().unwrap();
+        // The other one has its budget back, and one that comes then gets its part.
+        let (mut third, third_sink) = start(20);
+        push(&mut other);
+        push(&mut third);
+        other.join().unwrap();
+        third.join().unwrap();
+        for sink in [one_sink, other_sink, third_sink] {
+            assert_eq!(sink.rows(0).len(), 500);
+        }
+        assert_eq!(pool.status().members, 0);
+    });
+    assert_none_is_promoted();
+}
