@@ -195,7 +195,8 @@ fn a_definition_that_breaks_the_deadline_of_another_sink_is_refused() {
         accepted.starts_with("pool above created; but beside 'above', sink 'alarms' cannot keep"),
         "{accepted}"
     );
-    // What is broken already keeps nobody from defining more.
+    // What is there already, or is broken already, keeps nobody from defining more.
+    define(&mut session, &ALARMS.replace("CREATE SINK", "CREATE SINK IF NOT EXISTS"));
     let third = quick(", wcet = '1 ms'").replace("quick", "third").replace("50 ms", "500 ms");
     define(&mut session, &third);
     let error = refused(&mut session, &quick(", wcet = '60 ms'").replace("quick", "fourth"));
@@ -225,6 +226,10 @@ fn a_running_query_follows_what_changes_beside_it() {
     define(&mut session, "DROP SINK quick");
     let again = text(&mut session, "EXPLAIN alarms");
     assert!(again.contains(expected) && !again.contains(" for 'quick'"), "{again}");
+    // Its threads stay where they are.
+    define(&mut session, "CREATE OR REPLACE POOL p WITH (budget = '70 ms', period = '100 ms')");
+    let replaced = text(&mut session, "EXPLAIN alarms");
+    assert!(replaced.contains("its pool was replaced since it started: "), "{replaced}");
     stop(&session, "alarms");
 }
 

@@ -217,7 +217,8 @@ impl Planner {
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
         let stays = self.catalog.stays(statement);
-        let before = (self.checks_deadlines && statement.kind.is_definition()).then(|| self.catalog.clone());
+        let changes = self.checks_deadlines && statement.kind.is_definition() && !stays;
+        let before = changes.then(|| self.catalog.clone());
         let mut reply =
             with_deep_stack(|| self.reply(statement)).map_err(|error| translated(error, statement.span))?;
         if let Some(before) = before {

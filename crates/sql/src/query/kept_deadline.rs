@@ -1,7 +1,7 @@
 //! The deadline of a running query: it is analysed once enough of its cycles are measured, and again when a cycle costs more, or
 //! when something else runs beside it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidemill_engine::{CycleCosts, CyclePolicy, Running};
@@ -30,11 +30,13 @@ struct State {
     analysed: Option<(Instant, u64)>,
     /// What was measured, if it was analysed with that.
     costs: Option<CycleCosts>,
+    /// Whether its pool has another definition than the one in which it runs.
+    has_earlier_pool: bool,
 }
 
 impl KeptDeadline {
     pub fn new(real_time: RealTime, policy: CyclePolicy) -> KeptDeadline {
-        let state = State { real_time, looked: None, analysed: None, costs: None };
+        let state = State { real_time, looked: None, analysed: None, costs: None, has_earlier_pool: false };
         if let Some(refusal) = state.real_time.refusal() {
             warn!("{refusal}; it runs nevertheless, and late answers are counted");
         }
@@ -102,6 +104,12 @@ impl KeptDeadline {
         if !real_time.one_at_a_time() {
             return;
         }
+        let pools = (&state.real_time.pool, &real_time.pool);
+        if !matches!(pools, (None, None)) && !matches!(pools, (Some(old), Some(new)) if Arc::ptr_eq(old, new))
+        {
+            state.has_earlier_pool = true;
+            return;
+        }
         // What this run has measured counts once.
         if let (Some(new), Some(old)) = (&mut real_time.measurement, state.real_time.measurement.take()) {
             new.known = old.known;
@@ -124,12 +132,19 @@ impl KeptDeadline {
     /// What has changed since it was planned.
     pub fn describe(&self) -> String {
         let state = self.lock();
+        let pool = match state.has_earlier_pool {
+            true => {
+                "its pool was replaced since it started: until it starts again, it runs in the earlier one, and the bound counts \
+                     what ran beside it before\n"
+            }
+            false => "",
+        };
         if state.analysed.is_none() {
-            return String::new();
+            return pool.to_owned();
         }
         let measured = state.real_time.measurement.as_ref().zip(state.costs.as_ref());
         let measured = measured
             .map_or(String::new(), |(measured, costs)| measured_text(measured, costs, state.real_time.cost));
-        format!("analysed since it started:\n{}{measured}", state.real_time.deadline_text())
+        format!("{pool}analysed since it started:\n{}{measured}", state.real_time.deadline_text())
     }
 }

@@ -209,9 +209,6 @@ impl RealTime {
             let _ = writeln!(text, "pool: {}, {}", pool.settings.name, pool_text(&pool.settings));
         }
         text.push_str(&self.deadline_text());
-        if !self.not_counted.is_empty() && self.analysis.is_some() {
-            let _ = writeln!(text, "the bound does not include {}", self.not_counted.join("; "));
-        }
         if let Some(measured) = &self.measurement {
             text.push_str(&measured_text(measured, &measured.known, self.cost));
             text.push_str(&worst_cases_text(&measured.known));
@@ -219,7 +216,7 @@ impl RealTime {
         text
     }
 
-    /// The deadline, and the result of its analysis.
+    /// The deadline, the result of its analysis, and what that does not count.
     pub fn deadline_text(&self) -> String {
         let Some(deadline) = self.deadline else { return String::new() };
         let deadline = time(deadline.as_nanos() as u64);
@@ -238,7 +235,11 @@ impl RealTime {
                 "not analysed: late answers are counted; min_gap gives a bound".to_owned()
             }
         };
-        format!("deadline: {deadline}; {text}\n")
+        let not_counted = match (self.not_counted.as_slice(), &self.analysis) {
+            ([], _) | (_, None) => String::new(),
+            (parts, Some(_)) => format!("the bound does not include {}\n", parts.join("; ")),
+        };
+        format!("deadline: {deadline}; {text}\n{not_counted}")
     }
 }
 
