@@ -79,8 +79,8 @@ pub(super) const COMMON: &[OptionDefinition] = &[
         "release",
         OptionKind::Choice(&["waiting", "periodic"]),
         OptionDefault::Nothing("`waiting`"),
-        "whether a cycle closes when its oldest event has waited for the interval, or at multiples of the interval since the \
-         query started",
+        "whether a cycle closes when its oldest event has waited for the interval, or at multiples of the interval \
+         since the query started",
     ),
 ];
 

@@ -33,8 +33,8 @@ pub(crate) fn measured_text(measured: &Measurement, costs: &CycleCosts, cost: Op
     let margin = measured.margin;
     match cost {
         Some(CostModel { batch_ns, event_ns }) => format!(
-            "costs: measured in {} cycles; {margin} times the worst is at most {:.1?} for a cycle and {:.1?} for each of \
-             its events\n",
+            "costs: measured in {} cycles; {margin} times the worst is at most {:.1?} for a cycle and {:.1?} for \
+             each of its events\n",
             costs.cycles,
             Duration::from_nanos(batch_ns),
             Duration::from_nanos(event_ns)

@@ -134,8 +134,8 @@ impl KeptDeadline {
         let state = self.lock();
         let pool = match state.has_earlier_pool {
             true => {
-                "its pool was replaced since it started: until it starts again, it runs in the earlier one, and the bound counts \
-                     what ran beside it before\n"
+                "its pool was replaced since it started: until it starts again, it runs in the earlier one, and the \
+                 bound counts what ran beside it before\n"
             }
             false => "",
         };
