@@ -86,8 +86,10 @@ impl<P: Profile> Profiles<P> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
-        // A concurrent reader sees the old file or the new one.
-        let beside = path.with_extension(format!("new-{}", std::process::id()));
+        // A concurrent reader sees the old file or the new one, and of two writers one comes later.
+        let thread = format!("{:?}", std::thread::current().id());
+        let thread: String = thread.chars().filter(char::is_ascii_digit).collect();
+        let beside = path.with_extension(format!("new-{}-{thread}", std::process::id()));
         let written = fs::write(&beside, profiles.to_bytes()).and_then(|()| fs::rename(&beside, path));
         if written.is_err() {
             let _ = fs::remove_file(&beside);
@@ -140,6 +142,24 @@ mod tests {
         assert_eq!(profiles.get("again"), Some(profile((PROFILES_MAX + 2) as f64)));
         assert!(profiles.get("258").is_some() && profiles.get("4").is_some() && profiles.get("3").is_none());
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn several_writers_leave_a_file_of_one_of_them() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("profiles");
+        std::thread::scope(|scope| {
+            for writer in 0..8 {
+                let path = &path;
+                scope.spawn(move || {
+                    for _ in 0..40 {
+                        SplitProfiles::add_to(path, [(writer.to_string(), profile(1.0))]).unwrap();
+                        assert!(!SplitProfiles::read(path).0.is_empty());
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 
     #[test]
