@@ -139,10 +139,77 @@ fn a_call_that_would_make_very_much_is_refused_before_it_runs() {
         "range(1, 10000000000)",
         "replace(repeat('x', 100000), 'x', repeat('y', 100000))",
         "regexp_replace(repeat('x', 100000), 'x', repeat('y', 100000), 'g')",
+        // What an array holds counts, also if it is empty, or NULL, or within another one.
+        "array_repeat(range(1, 1000000), 10000000)",
+        "array_repeat('', 1000000000000)",
+        "array_repeat(NULL, 1000000000000)",
+        "array_repeat([[1, 2, 3], [4]], 5000000)",
+        "array_repeat(named_struct('a', range(1, 100000)), 1000)",
+        "array_resize([1], 10000001)",
+        "array_resize([[1]], 100000, range(1, 100000))",
+        "array_resize(['a'], 100000, repeat('x', 100000))",
+        "array_replace_all(array_repeat([1, 2], 100000), [1, 2], array_repeat(7, 1000))",
+        "array_replace_all(array_repeat('a', 100000), 'a', repeat('x', 100000))",
+        "array_replace_n(array_repeat('a', 100000), 'a', repeat('x', 100000), 5000)",
+        "array_to_string(range(1, 100000), repeat(',', 100000))",
+        "array_to_string(array_repeat(NULL, 100000), ',', repeat('x', 100000))",
+        "array_to_string(range(1, 900000), ',')",
+        "concat(repeat('x', 9000000), repeat('y', 9000000))",
+        "concat_ws(repeat('-', 6000000), 'a', 'b', 'c')",
+        "repeat('x', 6000000) || repeat('y', 6000000)",
+        "array_concat(array_repeat(repeat('x', 60000), 100), array_repeat(repeat('x', 60000), 100))",
+        "array_repeat(repeat('x', 60000), 100) || array_repeat(repeat('x', 60000), 100)",
+        "array_append(array_repeat(repeat('x', 60000), 150), repeat('x', 2000000))",
+        "array_prepend(repeat('x', 2000000), array_repeat(repeat('x', 60000), 150))",
+        "[repeat('x', 6000000), repeat('x', 6000000)]",
+        "array_union(array_repeat(repeat('x', 60000), 100), array_repeat(repeat('x', 60000), 100))",
+        "arrays_zip(array_repeat(repeat('x', 60000), 150), [repeat('x', 2000000)])",
+        "overlay(repeat('x', 9000000) placing repeat('y', 9000000) from 2 for 1)",
+        "encode(encode(repeat('x', 4000000), 'hex'), 'hex')",
+        "translate(repeat('x', 6000000), 'x', '😀')",
+        "replace(repeat('x', 6000000), '', 'y')",
+        "map(['a', 'b'], [repeat('x', 6000000), repeat('y', 6000000)])",
+        "named_struct('a', repeat('x', 6000000), 'b', repeat('x', 6000000))",
+        "generate_series(DATE '0001-01-01', DATE '9999-01-01', INTERVAL '1 second')",
     ] {
         let statements = parse(&format!("SELECT {call} AS made"), "test.sql").unwrap();
         let Err(error) = planner.execute(&statements[0]) else { panic!("{call} was computed") };
-        assert!(error.to_string().contains("but at most 10000000 are allowed"), "{error}");
+        assert!(error.to_string().contains("but at most 10000000 are allowed"), "{call}: {error}");
+    }
+}
+
+#[test]
+fn what_is_doubled_step_by_step_ends_at_the_limit() {
+    let doubled = |step: &str| {
+        let first =
+            "WITH q0 AS (SELECT value, repeat('x', 1 + CAST(value % 2 AS INT)) AS t FROM sequence(3))";
+        let steps = (1..=40).map(|n| format!("q{n} AS (SELECT value, {step} AS t FROM q{})", n - 1));
+        let steps = std::iter::once(first.to_owned()).chain(steps).collect::<Vec<_>>().join(", ");
+        format!("{steps} SELECT length(t) AS length FROM q40")
+    };
+    for step in ["t || t", "concat(t, t)", "encode(t, 'hex')"] {
+        let mut planner = planner(&MemoryBudget::new(1 << 30));
+        let answer = prepared(&mut planner, &doubled(step)).map(|query| run(query).unwrap().1.num_rows());
+        // No row can be computed: each is left out, or the query is refused when it is planned.
+        assert!(matches!(answer, Ok(0) | Err(_)), "{step}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_large_constant_is_not_copied_for_all_rows_at_once() {
+    let query =
+        |expression: &str| format!("SELECT sum(CAST({expression} AS BIGINT)) AS total FROM sequence(400)");
+    for (expression, total) in [
+        // Copied for each of 400 rows, the constant would take 640 MB.
+        ("array_position(range(0, 200000), 199999)", 400_i64 * 200_000),
+        ("array_position(range(0, 200000), value)", (1..=400_i64).sum::<i64>()),
+        ("length(concat(repeat('x', 200000), CAST(value % 2 AS VARCHAR)))", 400 * 200_001),
+        ("length(repeat('x', 200000) || CAST(value % 2 AS VARCHAR))", 400 * 200_001),
+        ("array_length(CASE WHEN value % 2 = 0 THEN range(0, 200000) ELSE [1] END)", 200 * 200_001),
+    ] {
+        let mut planner = planner(&MemoryBudget::new(1 << 30));
+        let (_, rows) = run(prepared(&mut planner, &query(expression)).unwrap()).unwrap();
+        assert_eq!(rows.column(0).as_primitive::<Int64Type>().value(0), total, "{expression}");
     }
 }
 

@@ -3,10 +3,11 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampNanosecondArray};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, TimestampNanosecondArray};
+use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TransformedResult};
-use datafusion::common::{Column, DFSchema, Result, ScalarValue, TableReference};
+use datafusion::common::{Column, DFSchema, DataFusionError, Result, ScalarValue, TableReference};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::physical_expr::expressions::{BinaryExpr, Column as PhysicalColumn, Literal, NegativeExpr};
@@ -15,6 +16,7 @@ use tidemill_engine::{Cause, Cut, Expression};
 
 use crate::expressions::dictionary::OverDictionary;
 use crate::logical::tree::Tree;
+use crate::logical::{BATCH_BYTES_MAX, too_much_at_once};
 
 /// The name of the column that holds the cycle's closing time; no column of a query has this name.
 const NOW_COLUMN: &str = "now()";
@@ -43,6 +45,7 @@ impl Compiled {
         let properties = ExecutionProps::new();
         let context = Default::default();
         let expression = crate::logical::with_one_nan_in(replaced.data, &with_now)?;
+        let expression = crate::logical::with_bounds_in(expression)?;
         let physical = create_physical_expr(&expression, &with_now, &properties, &context)?;
         let physical = checked(physical, with_now.as_arrow())?;
         let data_type = physical.data_type(with_now.as_arrow())?;
@@ -88,6 +91,44 @@ impl Compiled {
 
     /// One value per row, or DataFusion's error.
     pub fn values(&self, rows: &RecordBatch, cut: &Cut) -> Result<ArrayRef> {
+        match self.values_at_once(rows, cut) {
+            Err(error) if rows.num_rows() > 1 && is_too_much(&error) => {
+                let (mut parts, mut bytes) = (Vec::new(), 0);
+                self.values_by_halves(rows, cut, &mut parts, &mut bytes)?;
+                let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();
+                Ok(concat(&parts)?)
+            }
+            values => values,
+        }
+    }
+
+    /// What would be too much at once is computed of half of the rows, and then of the other half.
+    fn values_by_halves(
+        &self,
+        rows: &RecordBatch,
+        cut: &Cut,
+        parts: &mut Vec<ArrayRef>,
+        bytes: &mut usize,
+    ) -> Result<()> {
+        match self.values_at_once(rows, cut) {
+            Err(error) if rows.num_rows() > 1 && is_too_much(&error) => {
+                let half = rows.num_rows() / 2;
+                self.values_by_halves(&rows.slice(0, half), cut, parts, bytes)?;
+                self.values_by_halves(&rows.slice(half, rows.num_rows() - half), cut, parts, bytes)
+            }
+            values => {
+                let values = values?;
+                *bytes += values.to_data().get_slice_memory_size()?;
+                parts.push(values);
+                match *bytes > BATCH_BYTES_MAX && parts.len() > 1 {
+                    true => Err(too_much_at_once("an expression", rows.num_rows())),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn values_at_once(&self, rows: &RecordBatch, cut: &Cut) -> Result<ArrayRef> {
         if let Some(values) = self.over_dictionary.as_ref().and_then(|over| over.values(rows)) {
             return Ok(values);
         }
@@ -97,6 +138,10 @@ impl Compiled {
         };
         values.into_array(rows.num_rows())
     }
+}
+
+fn is_too_much(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 
 impl Expression for Compiled {
@@ -114,8 +159,14 @@ const NOT_DONE: &str = "This feature is not implemented: ";
 /// The message of an error, without DataFusion's prefixes.
 pub(crate) fn plain(error: &datafusion::common::DataFusionError) -> String {
     let text = error.strip_backtrace();
-    let headings =
-        ["Arrow error: ", "Execution error: ", "Error during planning: ", "Divide by zero error: ", NOT_DONE];
+    let headings = [
+        "Arrow error: ",
+        "Execution error: ",
+        "Error during planning: ",
+        "Divide by zero error: ",
+        "Resources exhausted: ",
+        NOT_DONE,
+    ];
     let mut text = text.as_str();
     while let Some(rest) = headings.iter().find_map(|heading| text.strip_prefix(heading)) {
         text = rest;

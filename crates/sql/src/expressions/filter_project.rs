@@ -13,6 +13,11 @@ use tidemill_engine::{
 use crate::expressions::compiled::{Compiled, plain};
 use crate::logical::header;
 
+/// What an error names if what is computed of one batch passes a limit on memory.
+const HOLDER: &str = "what is computed for one batch of rows";
+/// From here on, what is computed of one batch is compared with the limit.
+const LARGE_BATCH: u64 = 1 << 20;
+
 /// What was computed of a batch so far, in pieces.
 struct Made {
     rows: Vec<RecordBatch>,
@@ -116,8 +121,7 @@ impl FilterProject {
                     None => made.causes.extend(first..first + rows.num_rows() as u32),
                     Some(own) => made.causes.extend(own.iter().map(|row| first + row)),
                 }
-                made.account
-                    .grow("what is computed for one batch of rows", bytes_of_rows(&done.rows) as u64)?;
+                made.account.grow(HOLDER, bytes_of_rows(&done.rows) as u64)?;
                 made.rows.push(done.rows);
                 Ok(())
             }
@@ -138,6 +142,11 @@ impl FilterProject {
 impl Transform for FilterProject {
     fn apply(&mut self, rows: &RecordBatch, cut: &Cut) -> std::result::Result<Transformed, Cause> {
         if let Ok(done) = self.evaluate(rows, cut) {
+            let bytes = bytes_of_rows(&done.rows) as u64;
+            // As long as rows remain as long as they are, they are few bytes.
+            if bytes > LARGE_BATCH {
+                self.memory.account().grow(HOLDER, bytes)?;
+            }
             return Ok(done);
         }
         let mut made = Made { rows: Vec::new(), causes: Vec::new(), account: self.memory.account() };
@@ -152,12 +161,22 @@ impl Transform for FilterProject {
     }
 }
 
+/// The most that is shown of a value.
+const VALUE_BYTES_MAX: usize = 1000;
+
 /// A reason with the row that it concerns.
 pub(crate) fn describe(reason: &str, rows: &RecordBatch) -> String {
     use datafusion::arrow::util::display::array_value_to_string;
     let schema = rows.schema();
     let shown = schema.fields().iter().zip(rows.columns()).take(8).map(|(field, column)| {
-        format!("{}: {}", header(field.name()), array_value_to_string(column, 0).unwrap_or_default())
+        let value = array_value_to_string(column, 0).unwrap_or_default();
+        match value.len() > VALUE_BYTES_MAX {
+            true => {
+                let beginning = &value[..value.floor_char_boundary(VALUE_BYTES_MAX)];
+                format!("{}: {beginning}... ({} bytes)", header(field.name()), value.len())
+            }
+            false => format!("{}: {value}", header(field.name())),
+        }
     });
     format!("{reason}; the row is {}", shown.collect::<Vec<_>>().join(", "))
 }

@@ -10,6 +10,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, SortExpr, lit};
 
 use super::arithmetic::with_checks;
+use super::bounded_operators::with_bounds_and_constants;
 use super::exact_totals::with_exact_totals;
 use super::floats::{as_key, with_one_nan};
 use super::opaque::{with_opaque, with_plain_keys};
@@ -19,7 +20,9 @@ use crate::logical::tree::{PlanTree, Tree};
 
 /// The plan, guarded against cases in which DataFusion has other semantics or is wrong.
 pub(crate) fn for_batch(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = with_exact_totals(with_own_aggregates(with_float_keys(with_limits(plan)?)?)?)?;
+    let plan = with_exact_totals(with_own_aggregates(with_float_keys(with_limits(
+        with_bounds_and_constants(plan)?,
+    )?)?)?)?;
     with_one_nan(with_plain_keys(with_opaque(with_checks(plan)?)?)?)
 }
 

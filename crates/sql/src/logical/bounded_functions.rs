@@ -1,49 +1,97 @@
-//! Functions that produce much from little input, such as `generate_series(1, 1000000000)`: the output of one call is
-//! limited before memory is allocated. If a batch of rows exceeds the limit it is computed in smaller batches, so the
-//! limit applies to one row.
+//! Functions with a limit on what one call makes of one row, such as `generate_series(1, 1000000000)`: it is checked
+//! before memory is taken. A batch of rows that would make too much at once is computed in pieces.
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type, IntervalUnit, TimeUnit};
-use datafusion::common::{Result, exec_err};
+use std::any::Any;
+use std::ops::Range;
+
+use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::compute::concat;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::{
+    DataFusionError, ExprSchema, Result, ScalarValue, exec_err, resources_datafusion_err,
+};
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::interval_arithmetic::Interval;
+use datafusion::logical_expr::preimage::PreimageResult;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Documentation, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, StructFieldMapping, Volatility,
 };
 
-/// The most array elements, or bytes of text, that one call may produce.
-const MADE_MAX: i128 = 10_000_000;
+use super::result_size::ResultSize;
+use super::value_size::sizes;
+use crate::logical::tree::Tree;
 
-/// The functions, and how the size of their output is determined.
-const BOUNDED: [(&str, ResultSize); 9] = [
-    ("range", ResultSize::Range),
-    ("generate_series", ResultSize::Range),
-    ("array_repeat", ResultSize::Times),
-    ("array_resize", ResultSize::Number),
-    ("lpad", ResultSize::Number),
-    ("rpad", ResultSize::Number),
-    ("repeat", ResultSize::Times),
-    ("replace", ResultSize::Replaced),
-    ("regexp_replace", ResultSize::ReplacedAnywhere),
+/// The most array elements, or bytes of text, that one call may make of one row.
+pub(super) const MADE_MAX: i128 = 10_000_000;
+
+/// The most bytes that a call may make of a batch of rows, unless the batch has only one.
+pub(crate) const BATCH_BYTES_MAX: usize = 64 << 20;
+
+/// Constants below this size are copied for each row without further thought.
+pub(super) const CONSTANT_SMALL: i128 = 1 << 10;
+
+/// DataFusion's functions that stand for syntax (`[1, 2]`, `a || b`, `overlay(... placing ...)`), and that make more
+/// than each of their arguments. Its planner names them itself.
+const FROM_SYNTAX: [&str; 9] = [
+    "array_append",
+    "array_concat",
+    "array_prepend",
+    "concat",
+    "make_array",
+    "map",
+    "named_struct",
+    "overlay",
+    "struct",
 ];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum ResultSize {
-    /// The integers, dates or times from the first argument to the second, in steps of the third.
-    Range,
-    /// As many as the second argument says.
-    Number,
-    /// The first argument, repeated the number of times that the second one says.
-    Times,
-    /// The first argument, in which each occurrence of the second becomes the third.
-    Replaced,
-    /// The first argument, in which what the second describes becomes the third: at most between all characters.
-    ReplacedAnywhere,
+/// The function with its limit. Functions that do not compute all their arguments make nothing new of them.
+pub(super) fn bounded(function: &ScalarUDF) -> Option<ScalarUDF> {
+    let unlimited = is_bounded(function)
+        || function.short_circuits()
+        || function.signature().volatility == Volatility::Volatile
+        || function.name() == "get_field";
+    (!unlimited).then(|| {
+        let made = ResultSize::of(function.name());
+        ScalarUDF::new_from_impl(BoundedFunction { function: function.clone(), made })
+    })
 }
 
-/// The function with its limit, if it is one of these.
-pub(super) fn bounded(function: &ScalarUDF) -> Option<ScalarUDF> {
-    let (_, made) = BOUNDED.into_iter().find(|(name, _)| *name == function.name())?;
-    Some(ScalarUDF::new_from_impl(BoundedFunction { function: function.clone(), made }))
+/// A part of an expression, with its limit if it is a call of a function that stands for syntax.
+pub(super) fn with_bounded_syntax(part: Expr) -> Result<Transformed<Expr>> {
+    match part {
+        Expr::ScalarFunction(ScalarFunction { func, args }) if FROM_SYNTAX.contains(&func.name()) => {
+            match bounded(&func) {
+                Some(bounded) => Ok(Transformed::yes(bounded.call(args))),
+                None => Ok(Transformed::no(Expr::ScalarFunction(ScalarFunction { func, args }))),
+            }
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Whether the function has its limit.
+pub(super) fn is_bounded(function: &ScalarUDF) -> bool {
+    (function.inner().as_ref() as &dyn Any).is::<BoundedFunction>()
+}
+
+/// The function below the limit.
+pub(super) fn unbounded(function: &ScalarUDF) -> Option<&ScalarUDF> {
+    let bounded: Option<&BoundedFunction> = (function.inner().as_ref() as &dyn Any).downcast_ref();
+    bounded.map(|bounded| &bounded.function)
+}
+
+/// Why rows are computed in smaller batches.
+pub(crate) fn too_much_at_once(what: &str, rows: usize) -> DataFusionError {
+    resources_datafusion_err!(
+        "{what} would make more than {} MB of {rows} rows at once; use smaller cycles (cycle_events), or make less of \
+         each row",
+        BATCH_BYTES_MAX >> 20
+    )
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -52,13 +100,128 @@ struct BoundedFunction {
     made: ResultSize,
 }
 
+impl BoundedFunction {
+    /// Consecutive rows that are computed together.
+    fn pieces(&self, arguments: &ScalarFunctionArgs) -> Result<Vec<Range<usize>>> {
+        let is_scalar = |argument: &ColumnarValue| matches!(argument, ColumnarValue::Scalar(_));
+        let is_constant = arguments.args.iter().all(is_scalar);
+        let grows = !is_of_fixed_size(arguments.return_field.data_type());
+        let made = if grows { self.made.of_rows(arguments)? } else { Vec::new() };
+        if let Some(made) = made.iter().find(|made| **made > MADE_MAX) {
+            return exec_err!(
+                "{}() would make {made} elements or bytes, but at most {MADE_MAX} are allowed per row",
+                self.name()
+            );
+        }
+        let rows = arguments.number_rows;
+        if is_constant {
+            return Ok(std::iter::once(0..rows).collect());
+        }
+        // Most functions copy constants for each row.
+        let copied = arguments.args.iter().map(size_of_constant).sum::<i128>();
+        let copied = if copied > CONSTANT_SMALL { copied } else { 0 };
+        let mut pieces = Vec::new();
+        let (mut start, mut sum) = (0, 0);
+        for row in 0..rows {
+            let size = copied + made.get(row).copied().unwrap_or(0);
+            if sum + size > MADE_MAX && row > start {
+                pieces.push(start..row);
+                (start, sum) = (row, 0);
+            }
+            sum += size;
+        }
+        pieces.push(start..rows);
+        Ok(pieces)
+    }
+
+    fn in_pieces(&self, arguments: &ScalarFunctionArgs, pieces: Vec<Range<usize>>) -> Result<ColumnarValue> {
+        let mut parts: Vec<ArrayRef> = Vec::with_capacity(pieces.len());
+        let mut bytes = 0;
+        for piece in pieces {
+            let slice = |argument: &ColumnarValue| match argument {
+                ColumnarValue::Array(values) => ColumnarValue::Array(values.slice(piece.start, piece.len())),
+                constant => constant.clone(),
+            };
+            let rows = ScalarFunctionArgs {
+                args: arguments.args.iter().map(slice).collect(),
+                number_rows: piece.len(),
+                ..arguments.clone()
+            };
+            let part = self.function.inner().invoke_with_args(rows)?.into_array(piece.len())?;
+            bytes += part.to_data().get_slice_memory_size()?;
+            if bytes > BATCH_BYTES_MAX && arguments.number_rows > 1 {
+                return Err(too_much_at_once(&format!("{}()", self.name()), arguments.number_rows));
+            }
+            parts.push(part);
+        }
+        let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();
+        Ok(ColumnarValue::Array(concat(&parts)?))
+    }
+}
+
+/// Whether all values of a type take the same memory.
+fn is_of_fixed_size(data_type: &DataType) -> bool {
+    data_type.is_primitive() || matches!(data_type, DataType::Boolean | DataType::Null)
+}
+
+fn size_of_constant(argument: &ColumnarValue) -> i128 {
+    match argument {
+        ColumnarValue::Scalar(value) => size_of(value),
+        ColumnarValue::Array(_) => 0,
+    }
+}
+
+/// The size of one value.
+pub(super) fn size_of(value: &ScalarValue) -> i128 {
+    match is_of_fixed_size(&value.data_type()) {
+        true => 1,
+        false => value.to_array().map_or(1, |value| i128::from(sizes(value.as_ref())[0])),
+    }
+}
+
+/// Everything but the call itself is as without the limit.
 impl ScalarUDFImpl for BoundedFunction {
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let pieces = self.pieces(&arguments)?;
+        match pieces.len() {
+            1 => self.function.inner().invoke_with_args(arguments),
+            _ => self.in_pieces(&arguments, pieces),
+        }
+    }
+
+    fn simplify(&self, arguments: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let constant = |argument: &Expr| match argument {
+            Expr::Literal(value, _) => size_of(value),
+            _ => 0,
+        };
+        // Simplification would put the constants together, however long they are; the call is computed instead, or refused.
+        let joins = matches!(self.name(), "concat" | "concat_ws");
+        if joins && arguments.iter().map(constant).sum::<i128>() > CONSTANT_SMALL {
+            return Ok(ExprSimplifyResult::Original(arguments));
+        }
+        Ok(match self.function.inner().simplify(arguments, info)? {
+            ExprSimplifyResult::Simplified(expression) => {
+                ExprSimplifyResult::Simplified(expression.rewrite_up(with_bounded_syntax).data()?)
+            }
+            original => original,
+        })
+    }
+
     fn name(&self) -> &str {
         self.function.name()
     }
 
     fn aliases(&self) -> &[String] {
         self.function.aliases()
+    }
+
+    fn display_name(&self, arguments: &[Expr]) -> Result<String> {
+        #[allow(deprecated)]
+        self.function.inner().display_name(arguments)
+    }
+
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        self.function.inner().schema_name(arguments)
     }
 
     fn signature(&self) -> &Signature {
@@ -73,140 +236,69 @@ impl ScalarUDFImpl for BoundedFunction {
         self.function.inner().return_field_from_args(arguments)
     }
 
+    fn is_nullable(&self, arguments: &[Expr], schema: &dyn ExprSchema) -> bool {
+        #[allow(deprecated)]
+        self.function.inner().is_nullable(arguments, schema)
+    }
+
+    fn is_strict(&self) -> bool {
+        self.function.inner().is_strict()
+    }
+
+    fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
+        let function = self.function.inner().with_updated_config(config)?;
+        Some(bounded(&function).unwrap_or(function))
+    }
+
+    fn preimage(&self, arguments: &[Expr], value: &Expr, info: &SimplifyContext) -> Result<PreimageResult> {
+        self.function.inner().preimage(arguments, value, info)
+    }
+
+    fn short_circuits(&self) -> bool {
+        self.function.inner().short_circuits()
+    }
+
+    fn conditional_arguments<'a>(&self, arguments: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.function.inner().conditional_arguments(arguments)
+    }
+
+    fn evaluate_bounds(&self, input: &[&Interval]) -> Result<Interval> {
+        self.function.inner().evaluate_bounds(input)
+    }
+
+    fn propagate_constraints(
+        &self,
+        interval: &Interval,
+        inputs: &[&Interval],
+    ) -> Result<Option<Vec<Interval>>> {
+        self.function.inner().propagate_constraints(interval, inputs)
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        self.function.inner().output_ordering(inputs)
+    }
+
+    fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
+        self.function.inner().preserves_lex_ordering(inputs)
+    }
+
+    fn strictly_order_preserving(&self, inputs: &[ExprProperties]) -> Result<bool> {
+        self.function.inner().strictly_order_preserving(inputs)
+    }
+
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
         self.function.inner().coerce_types(arguments)
+    }
+
+    fn struct_field_mapping(&self, literals: &[Option<ScalarValue>]) -> Option<StructFieldMapping> {
+        self.function.inner().struct_field_mapping(literals)
     }
 
     fn documentation(&self) -> Option<&Documentation> {
         self.function.inner().documentation()
     }
 
-    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let made = made(self.made, &arguments)?;
-        match made <= MADE_MAX {
-            true => self.function.inner().invoke_with_args(arguments),
-            false => exec_err!(
-                "{}() would make {made} elements or bytes, but at most {MADE_MAX} are allowed per row",
-                self.name()
-            ),
-        }
+    fn placement(&self, arguments: &[ExpressionPlacement]) -> ExpressionPlacement {
+        self.function.inner().placement(arguments)
     }
-}
-
-/// How much a call produces, as far as integers, dates and times determine it.
-fn made(made: ResultSize, arguments: &ScalarFunctionArgs) -> Result<i128> {
-    // Of constants alone it is one value, however many rows there are.
-    let is_constant = arguments.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
-    let rows = if is_constant { 1 } else { arguments.number_rows };
-    let columns = arguments.args.iter().map(|argument| argument.to_array(rows));
-    let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
-    if let (ResultSize::Range, [from, to, step]) = (made, &columns[..])
-        && let DataType::Interval(IntervalUnit::MonthDayNano) = step.data_type()
-    {
-        return range_of_times(from, to, step.as_primitive());
-    }
-    let numbers = columns.iter().map(whole_numbers).collect::<Result<Vec<_>>>()?;
-    let number = |column: usize, row: usize| -> Option<i128> {
-        let column = numbers.get(column)?.as_ref()?;
-        column.is_valid(row).then(|| i128::from(column.value(row)))
-    };
-    let made_in = |row: usize| -> i128 {
-        match made {
-            ResultSize::Number => number(1, row).unwrap_or(0).max(0),
-            ResultSize::Times => bytes(&columns[0], row) * number(1, row).unwrap_or(0).max(0),
-            ResultSize::Replaced => replaced(&columns, row, bytes(&columns[1], row).max(1)),
-            ResultSize::ReplacedAnywhere => {
-                // Each match may also put in what it has found, by its number.
-                replaced(&columns, row, 1) + bytes(&columns[0], row)
-            }
-            ResultSize::Range => {
-                let (from, to) = match columns.len() {
-                    1 => (Some(0), number(0, row)),
-                    _ => (number(0, row), number(1, row)),
-                };
-                let step = number(2, row).unwrap_or(1);
-                match (from, to) {
-                    (Some(from), Some(to)) if step != 0 => ((to - from) / step + 1).max(0),
-                    _ => 0,
-                }
-            }
-        }
-    };
-    Ok((0..rows).map(made_in).sum())
-}
-
-/// At most the bytes of a text after what has this length was replaced in it.
-fn replaced(columns: &[ArrayRef], row: usize, length: i128) -> i128 {
-    let text = bytes(&columns[0], row);
-    let with = columns.get(2).map_or(0, |with| bytes(with, row));
-    match with > length {
-        true => text + (text / length + 1) * (with - length),
-        false => text,
-    }
-}
-
-/// At most how many dates or times there are from each of these to its end, in these steps.
-fn range_of_times(from: &ArrayRef, to: &ArrayRef, steps: &IntervalMonthDayNanoArray) -> Result<i128> {
-    let (Some(from), Some(to)) = (instants_ns(from)?, instants_ns(to)?) else { return Ok(0) };
-    let mut made = 0;
-    for (row, step) in steps.iter().enumerate() {
-        let (Some(from), Some(to), Some(step)) = (from[row], to[row], step) else { continue };
-        let parts = [i128::from(step.months), i128::from(step.days), i128::from(step.nanoseconds)];
-        let goes_back = parts.iter().any(|part| *part < 0);
-        if goes_back && parts.iter().any(|part| *part > 0) {
-            // A month minus 30 days may come to nothing, and the range to no end.
-            return exec_err!(
-                "the step of a range must not go forward and back at once; give months, days and times the \
-                 same sign"
-            );
-        }
-        let length_ns = if goes_back { from - to } else { to - from };
-        let step_ns: i128 =
-            parts.iter().zip([28 * DAY_NS, DAY_NS, 1]).map(|(part, unit_ns)| part.abs() * unit_ns).sum();
-        if length_ns >= 0 && step_ns > 0 {
-            made += length_ns / step_ns + 1;
-        }
-    }
-    Ok(made)
-}
-
-/// The shortest day of a time zone has 23 hours.
-const DAY_NS: i128 = 23 * 3_600_000_000_000;
-
-/// Dates or times as nanoseconds, if the column has these. Days count as 23 hours, as in steps of days.
-fn instants_ns(column: &ArrayRef) -> Result<Option<Vec<Option<i128>>>> {
-    let unit_ns = match column.data_type() {
-        DataType::Date32 => DAY_NS,
-        DataType::Date64 | DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000_000,
-        DataType::Timestamp(TimeUnit::Second, _) => 1_000_000_000,
-        DataType::Timestamp(TimeUnit::Microsecond, _) => 1_000,
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => 1,
-        _ => return Ok(None),
-    };
-    let numbers = match column.data_type() {
-        DataType::Date32 => cast(&cast(column, &DataType::Int32)?, &DataType::Int64)?,
-        _ => cast(column, &DataType::Int64)?,
-    };
-    let numbers = numbers.as_primitive::<Int64Type>();
-    Ok(Some(numbers.iter().map(|number| number.map(|number| i128::from(number) * unit_ns)).collect()))
-}
-
-/// The column as integers, if that is its type.
-fn whole_numbers(column: &ArrayRef) -> Result<Option<Int64Array>> {
-    match column.data_type().is_integer() {
-        true => Ok(Some(cast(column, &DataType::Int64)?.as_primitive::<Int64Type>().clone())),
-        false => Ok(None),
-    }
-}
-
-/// The length of a text.
-fn bytes(column: &ArrayRef, row: usize) -> i128 {
-    let length = match column.data_type() {
-        _ if column.is_null(row) => 0,
-        DataType::Utf8 => column.as_string::<i32>().value(row).len(),
-        DataType::LargeUtf8 => column.as_string::<i64>().value(row).len(),
-        DataType::Utf8View => column.as_string_view().value(row).len(),
-        _ => 1,
-    };
-    length as i128
 }

@@ -20,6 +20,7 @@ use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion::optimizer::{Optimizer, OptimizerContext, OptimizerRule};
 
 use super::arithmetic::{with_checks, without_checks};
+use super::bounded_operators::{with_bounds, without_bounds};
 use super::cross_joins::CrossJoins;
 use super::dates::with_times;
 use super::floats::{with_decimals_compared, with_one_nan, without_one_nan};
@@ -47,9 +48,9 @@ pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<Log
     // No start time: now() is the closing time of each cycle, not of the planning.
     let context = OptimizerContext::new_with_config_options(Arc::new(options.clone()))
         .without_query_execution_start_time();
-    let plan = with_one_nan(with_opaque(with_checks(plan)?)?)?;
+    let plan = with_one_nan(with_opaque(with_checks(with_bounds(plan)?)?)?)?;
     let plan = Optimizer::with_rules(rules).optimize(plan, &context, |_, _| {})?;
-    without_checks(without_opaque(without_one_nan(plan)?)?)
+    without_bounds(without_checks(without_opaque(without_one_nan(plan)?)?)?)
 }
 
 /// Casts compared or combined expressions to common types.
