@@ -103,8 +103,9 @@ pub use clock::{
     QueryFolder, QueryLag, QueryPosition, RING_BYTES_MAX, SourceKey, SourceUse,
 };
 pub use durable::{
-    Durability, DurableRun, DurableSource, Maintenance, Recovered, Repair, ReplaceFrom, Replacement, Skip,
-    SyncPolicy, Takeover, find_repair, find_replacement, find_skip,
+    AddedSink, ChangedSinks, Durability, DurableRun, DurableSource, Maintenance, Recovered, Repair,
+    ReplaceFrom, Replacement, SinkQuery, Skip, SyncPolicy, Takeover, find_repair, find_replacement,
+    find_skip,
 };
 pub use engine::{Engine, Launch};
 pub use feed::Feed;

@@ -355,6 +355,7 @@ impl Journal {
         remove(layout::commits(&self.own))?;
         remove(layout::seen_epochs(&self.folder))?;
         remove(layout::away(&self.own))?;
+        remove(layout::begun(&self.own))?;
         self.snapshots().remove_after(None)?;
         let views = layout::views(&self.own);
         for name in self.medium.names(&views).map_err(|error| failed("list", &views, error))? {
@@ -374,6 +375,38 @@ impl Journal {
         self.medium.create_folder(&views).map_err(|error| failed("create the folder", &views, error))?;
         remove_unfinished(&*self.medium, &views)?;
         Ok(StoredRowsFile::new(self.medium.clone(), views.join(format!("{name}.rows"))))
+    }
+
+    /// Removes what sinks of other names than these have kept of their rows.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn remove_rows_of_others(&self, sinks: &[String]) -> Result<(), Cause> {
+        let views = layout::views(&self.own);
+        let known: Vec<String> =
+            sinks.iter().filter_map(|sink| Some(format!("{}.rows", layout::stream_name(sink)?))).collect();
+        let names = match self.medium.names(&views) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            names => names.map_err(|error| failed("list", &views, error))?,
+        };
+        let others: Vec<_> =
+            names.into_iter().filter(|name| name.ends_with(".rows") && !known.contains(name)).collect();
+        for other in &others {
+            let path = views.join(other);
+            self.medium.remove(&path).map_err(|error| failed("remove", &path, error))?;
+        }
+        match others.is_empty() {
+            true => Ok(()),
+            false => {
+                self.medium.sync_folder(&views).map_err(|error| failed("sync the folder", &views, error))
+            }
+        }
+    }
+
+    /// The file of the sinks that were added to a query which had begun: each has the cycle with whose state it began. No
+    /// run begins with an older state.
+    pub fn begun(&self) -> CommitFile {
+        CommitFile::new(self.medium.clone(), layout::begun(&self.own))
     }
 
     /// The file of commits.

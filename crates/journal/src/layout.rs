@@ -21,6 +21,10 @@ pub(crate) fn away(folder: &Path) -> PathBuf {
     folder.join("away")
 }
 
+pub(crate) fn begun(folder: &Path) -> PathBuf {
+    folder.join("begun")
+}
+
 pub(crate) fn skips(folder: &Path) -> PathBuf {
     folder.join("skips")
 }

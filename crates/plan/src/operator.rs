@@ -34,6 +34,9 @@ pub struct OperatorPlan {
     pub name: String,
     /// The names that it had before, under which older snapshots and journals know it.
     pub former_names: Vec<String>,
+    /// What it computes, whatever its name: equal in two plans if its state in one of them is right in the other; `None`:
+    /// that is not known. A durable query whose sinks have changed finds by it what it keeps.
+    pub identity: Option<String>,
     /// The number of logical partitions, fixed for the life of the query.
     pub partitions: u32,
     /// Makes the instances.
@@ -56,6 +59,7 @@ impl OperatorPlan {
         OperatorPlan {
             name: name.into(),
             former_names: Vec::new(),
+            identity: None,
             partitions,
             factory: Arc::new(factory),
             inputs: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidemill_engine::{Counter, Faults, Recovered};
+use tidemill_engine::{ChangedSinks, Counter, Faults, Recovered};
 use tidemill_sql::QueryStatus;
 
 use crate::{quantity, terminal};
@@ -139,7 +139,10 @@ fn were(count: u64) -> &'static str {
 
 /// What a durable pipeline found from earlier runs; nothing for its first run.
 pub(crate) fn recovered(recovered: &Recovered) {
-    let Recovered { snapshot, cycles, events, cuts_forgotten, skips } = recovered;
+    let Recovered { snapshot, cycles, events, cuts_forgotten, skips, changed } = recovered;
+    if let Some(changed) = changed {
+        changed_sinks(changed);
+    }
     if snapshot.is_none() && *cycles == 0 && *events == 0 {
         return;
     }
@@ -159,6 +162,26 @@ pub(crate) fn recovered(recovered: &Recovered) {
             quantity::counted(positions.count(), "row")
         ));
     }
+}
+
+/// Sinks that were added to a durable pipeline, or removed from it.
+fn changed_sinks(ChangedSinks { added, removed, kept, dropped }: &ChangedSinks) {
+    let kept = kept.join(", ");
+    for sink in removed {
+        terminal::tell(&format!("sink '{sink}' is gone from the script; what it has written stays"));
+    }
+    if !dropped.is_empty() {
+        terminal::tell(&format!(
+            "the state of what no sink needs any more is dropped: {}",
+            dropped.join(", ")
+        ));
+    }
+    for sink in added {
+        let at = sink.begins.iter().map(|(stream, position)| format!("position {position} of '{stream}'"));
+        let at = at.collect::<Vec<_>>().join(", ");
+        terminal::tell(&format!("sink '{}' is new and begins with {at}, without the rows before", sink.name));
+    }
+    terminal::tell(&format!("unchanged, and continued: {kept}"));
 }
 
 #[cfg(test)]

@@ -9,14 +9,22 @@ use tidemill_core::error::Cause;
 use tidemill_journal::database;
 use tidemill_plan::{Plan, SourcePlan};
 
-use super::{Durability, DurableSource};
+use super::changed_sinks::{self, KeptParts, QueryParts};
+use super::{Durability, DurableSource, SinkQuery};
 
 /// The first line of descriptions that include the meaning of rows.
 const HEAD: &str = "description 2";
+/// The first line of those that also say what each sink gets, before everything else.
+const HEAD_WITH_PARTS: &str = "description 3";
 
 /// See the module.
 pub(crate) struct Description {
-    text: String,
+    /// What is stored: with the parts, if they are known.
+    stored: String,
+    parts: QueryParts,
+    queries: Vec<SinkQuery>,
+    /// The text in the format of [`HEAD`].
+    without_parts: String,
     /// The text in the format before [`HEAD`], without the meaning of rows.
     first_version: String,
     /// Lines with former names of operators, and what they are now.
@@ -59,28 +67,35 @@ impl Description {
             let _ = writeln!(parts, "sink {}", sink.name);
         }
         parts.push_str(&durability.query);
-        Description { text: format!("{HEAD}\n{meaning}{parts}"), first_version: parts, renamed }
+        let text = format!("{HEAD}\n{meaning}{parts}");
+        let (parts, first_version) = (QueryParts::of(plan, &durability.sinks), parts);
+        let stored = stored(&parts, &text);
+        let queries = durability.sinks.clone();
+        Description { stored, parts, queries, without_parts: text, first_version, renamed }
     }
 
     /// Of a query whose rows and cuts are in the journal of a database, where its sources have these names.
     pub fn under_clock<'a>(self, streams: impl Iterator<Item = &'a str>) -> Description {
         let streams: String = streams.map(database::line_of).collect();
-        Description { text: self.text.replacen('\n', &format!("\n{streams}"), 1), ..self }
+        let text = self.without_parts.replacen('\n', &format!("\n{streams}"), 1);
+        // A query under the clock of a database has one sink or view.
+        Description { stored: text.clone(), parts: QueryParts::default(), without_parts: text, ..self }
     }
 
     /// The text that is stored with journals and snapshots.
     pub fn text(&self) -> &str {
-        &self.text
+        &self.stored
     }
 
-    /// Checks that a run of this query can resume from what was stored under another description.
+    /// Checks that a run of this query can resume from what was stored under another description, without any change.
     ///
     /// # Errors
     /// With the first difference.
     pub fn check(&self, stored: &str) -> Result<(), Cause> {
+        let (_, stored) = parts_of(stored);
         let is_of_first_version = stored.lines().next() != Some(HEAD);
-        let now = if is_of_first_version { &self.first_version } else { &self.text };
-        let stored = &self.with_names_of_today(stored);
+        let now = if is_of_first_version { &self.first_version } else { &self.without_parts };
+        let stored = &self.with_names_of_today(&stored);
         if stored == now {
             return Ok(());
         }
@@ -102,6 +117,84 @@ impl Description {
     }
 }
 
+impl Description {
+    /// As [`check`](Self::check), but sinks may have been added or removed: returns what then stays.
+    ///
+    /// # Errors
+    /// As `check`, with what would be kept and what not.
+    pub fn compare(&self, stored: &str) -> Result<Option<KeptParts>, Cause> {
+        let Err(different) = self.check(stored) else { return Ok(None) };
+        let (before, text) = parts_of(stored);
+        if !before.is_known() || !self.parts.is_known() {
+            return Err(different);
+        }
+        let compared = self
+            .check_sources(&text)
+            .and_then(|()| changed_sinks::compare(&self.parts, &before, &self.queries));
+        match compared {
+            Ok(kept) => Ok(Some(kept)),
+            Err(reason) => {
+                let told = changed_sinks::told(&self.parts, &before);
+                Err(different.map_message(|text| {
+                    format!(
+                        "{text}. Sinks may be added and removed while others stay as they are, but {reason}. Of the                          query in the journal, {told}"
+                    )
+                }))
+            }
+        }
+    }
+
+    /// Checks that the sources are the same, and that their rows mean the same as far as both queries read them.
+    fn check_sources(&self, stored: &str) -> Result<(), String> {
+        let (before, now) = (sources_of(stored), sources_of(&self.without_parts));
+        if before != now {
+            return Err(format!(
+                "the sources have changed from {before:?} to {now:?}; what reads other sources needs a script of its own,                  and a sink whose sources are in another order belongs behind the others"
+            ));
+        }
+        let meanings = |text: &str| -> Vec<String> {
+            let lines = text.lines().skip(1).take_while(|line| !line.starts_with("source "));
+            lines.map(str::to_owned).collect()
+        };
+        let (before, now) = (meanings(stored), meanings(&self.without_parts));
+        // What is computed of a column counts if both read it.
+        let column = |line: &str| {
+            let (name, _) = line.strip_prefix("column ")?.split_once(": ")?;
+            Some(name.to_owned())
+        };
+        let differs = |line: &&String, others: &[String]| match column(line) {
+            Some(name) => {
+                !others.contains(line) && others.iter().any(|other| column(other).as_ref() == Some(&name))
+            }
+            None => !others.contains(line),
+        };
+        let changed = before.iter().find(|line| differs(line, &now));
+        match changed.or_else(|| now.iter().find(|line| differs(line, &before))) {
+            Some(line) => Err(format!("the meaning of rows has changed ('{line}')")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is stored of a query with these parts.
+fn stored(parts: &QueryParts, text: &str) -> String {
+    match (parts.is_known(), text.split_once('\n')) {
+        (true, Some((_, rest))) => format!("{HEAD_WITH_PARTS}\n{}{rest}", parts.text()),
+        _ => text.to_owned(),
+    }
+}
+
+/// The parts in a stored description, and the rest of it in the format without them.
+fn parts_of(stored: &str) -> (QueryParts, String) {
+    match stored.split_once('\n') {
+        Some((HEAD_WITH_PARTS, rest)) => {
+            let (parts, rest) = QueryParts::read(rest);
+            (parts, format!("{HEAD}\n{rest}"))
+        }
+        _ => (QueryParts::default(), stored.to_owned()),
+    }
+}
+
 /// The sources that a stored description names, in the order of the cuts.
 pub(crate) fn sources_of(stored: &str) -> Vec<&str> {
     let mut names = Vec::new();
@@ -119,7 +212,7 @@ pub(crate) fn sources_of(stored: &str) -> Vec<&str> {
 impl Description {
     /// The lines that say what the event times of the sources mean.
     pub fn event_times(&self) -> impl Iterator<Item = &str> {
-        self.text.lines().filter(|line| line.starts_with("event time of "))
+        self.without_parts.lines().filter(|line| line.starts_with("event time of "))
     }
 
     /// What was stored, with operators under the names that they have now.

@@ -1,6 +1,7 @@
 //! Durable queries: what they take in is journaled, and after a crash they resume as if nothing had happened
 //! (docs/decisions/0013).
 
+mod changed_sinks;
 mod description;
 mod feed;
 mod feed_start;
@@ -30,6 +31,7 @@ use tidemill_plan::Plan;
 use crate::engine::Engine;
 use crate::feed::Feed;
 use crate::feed_settings::FeedSettings;
+pub use changed_sinks::{AddedSink, ChangedSinks};
 pub(crate) use description::{Description, sources_of};
 pub(crate) use feed::{BATCHES_HANDED_ON, parts};
 pub(crate) use feed_start::FeedStart;
@@ -76,8 +78,22 @@ pub struct Durability {
     /// What else must be the same for its journaled rows to keep their meaning, for example one line for each computed
     /// column.
     pub meaning: Vec<String>,
+    /// What each sink gets, in the plan's order. If all are here, sinks may be added and removed later; if none is, the query
+    /// stays as it is.
+    pub sinks: Vec<SinkQuery>,
     /// How often its state is snapshotted while rows come in. This bounds how much is replayed.
     pub snapshot_every: Duration,
+}
+
+/// The part of a durable query that one sink gets.
+#[derive(Clone, Debug)]
+pub struct SinkQuery {
+    /// The query as text. A sink of the same name with the same text continues where it was.
+    pub text: String,
+    /// Whether its rows are those of a table that changes: a sink that begins later would lack what does not change.
+    pub is_table: bool,
+    /// Whether it must have the journal's earliest rows. One that is added later cannot.
+    pub from_earliest: bool,
 }
 
 impl Durability {
@@ -88,7 +104,12 @@ impl Durability {
     /// assert_eq!(durability.snapshot_every.as_secs(), 10);
     /// ```
     pub fn new(query: impl Into<String>) -> Self {
-        Durability { query: query.into(), meaning: Vec::new(), snapshot_every: Duration::from_secs(10) }
+        Durability {
+            query: query.into(),
+            meaning: Vec::new(),
+            sinks: Vec::new(),
+            snapshot_every: Duration::from_secs(10),
+        }
     }
 }
 
@@ -155,6 +176,11 @@ fn check(plan: &Plan, sinks: &[Box<dyn Sink>], sources: &[DurableSource]) -> Res
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[path = "../../../journal/tests/journal/support/fault_disk.rs"]
+#[allow(dead_code)]
+mod fault_disk;
 
 #[cfg(test)]
 #[path = "../../tests/simulation/mod.rs"]

@@ -68,7 +68,8 @@ pub(super) fn open(
     let cuts = journal.cuts()?;
     let names: Vec<String> = plan.sinks.iter().map(|sink| sink.name.clone()).collect();
     let description = Description::new(plan, sources, durability);
-    let found = recovery::find(&journal, &cuts, &description, &names, sinks, &progress)?;
+    let of_plan: Vec<String> = plan.sources.iter().map(|source| source.name.clone()).collect();
+    let found = recovery::find(&journal, &cuts, &description, &names, sinks, &of_plan, &progress)?;
     let Recovery { resume, last, state, sinks, retention, mut recovered } = found;
     // What this one releases, the other would need.
     if !journal.is_replacement() && journal.give_up_replacement()? {

@@ -9,9 +9,10 @@ use tidemill_flow::Resume;
 use tidemill_journal::{CutJournal, Journal, Skips, StoredSnapshot, StreamProgress};
 use tracing::info;
 
+use super::changed_sinks::{ChangedSinks, KeptParts, begins};
 use super::description::Description;
 use super::protocol::{JournaledRange, RecoveryInput, Retention, SinkCommit};
-use super::reach::{keep_away, places, reach};
+use super::reach::{check_there, keep_away, places, reach};
 use super::repair::{self, Repair};
 use super::replacement;
 
@@ -28,6 +29,8 @@ pub struct Recovered {
     pub cuts_forgotten: u64,
     /// For each stream the positions behind the state that are skipped.
     pub skips: Skips,
+    /// If sinks were added or removed since.
+    pub changed: Option<ChangedSinks>,
 }
 
 /// How a run resumes.
@@ -48,31 +51,46 @@ pub(super) fn find(
     description: &Description,
     names: &[String],
     sinks: &mut [Box<dyn Sink>],
+    stream_names: &[String],
     streams: &[Arc<StreamProgress>],
 ) -> Result<Recovery, Cause> {
-    match journal.query()? {
+    let kept = match journal.query()? {
         Some(known) => {
-            description.check(&known).map_err(|cause| with_replacement(cause, journal))?;
-            if known != description.text() {
+            let kept = description.compare(&known).map_err(|cause| with_replacement(cause, journal))?;
+            if kept.is_none() && known != description.text() {
                 journal.set_query(description.text())?;
             }
+            kept
         }
         None => {
             if journal.is_replacement() {
                 replacement::begin(journal, cuts, description, names, sinks, streams)?;
             }
             journal.set_query(description.text())?;
+            None
         }
+    };
+    if let Some(kept) = &kept {
+        check_there(sinks)?;
+        check_new(&kept.added, names, sinks)?;
     }
-    let sinks = places(journal, names, sinks)?;
+    let mut sinks = places(journal, names, sinks)?;
     let reaches: Vec<JournaledRange> = streams.iter().map(reach).collect();
-    let stored = match RecoveryInput::snapshot_max(&sinks) {
-        _ if sinks.iter().any(|place| place.is_away) => earliest(journal, cuts.start(), &reaches)?,
+    let floor = floor(journal, names)?;
+    let stored = match RecoveryInput::snapshot_max(&of_earlier_runs(&sinks, kept.as_ref())) {
+        _ if sinks.iter().any(|place| place.is_away) => earliest(journal, cuts.start(), &reaches, floor)?,
         Some(cycle) => journal.snapshots().newest(Some(cycle))?,
         None => None,
     };
-    if let Some(stored) = &stored {
-        description.check(&stored.plan)?;
+    check_floor(stored.as_ref(), floor)
+        .map_err(|cause| with_remedy(cause, &sinks, &reaches, journal, cuts))?;
+    let stored = stored.map(|stored| in_names_of_today(stored, description)).transpose()?;
+    let (stored, is_rewritten) = stored.unzip();
+    if let Some(kept) = &kept {
+        let cycle = stored.as_ref().map(|stored| stored.cut.cycle);
+        sinks.iter_mut().filter(|place| kept.added.contains(&place.name)).for_each(|place| {
+            (place.committed, place.is_brought) = (cycle, place.remembers && cycle.is_some());
+        });
     }
     let snapshot = stored.as_ref().map(|stored| &stored.cut);
     let left = RecoveryInput {
@@ -83,6 +101,13 @@ pub(super) fn find(
         streams: &reaches,
     };
     let plan = left.plan().map_err(|cause| with_remedy(cause, &sinks, &reaches, journal, cuts))?;
+    if let Some(kept) = &kept {
+        change(journal, description, kept, stored.as_ref(), &sinks)?;
+    }
+    if let Some(stored) = stored.as_ref().filter(|_| is_rewritten == Some(true)) {
+        journal.snapshots().write(stored)?;
+    }
+    journal.remove_rows_of_others(names)?;
     forget_repair(journal, &sinks)?;
     keep_away(journal, &sinks, plan.last)?;
     forget_behind(plan.last, journal, cuts)?;
@@ -94,6 +119,12 @@ pub(super) fn find(
         events: streams.iter().zip(&plan.positions).map(events).sum(),
         cuts_forgotten: plan.cuts_forgotten,
         skips: Skips::new(),
+        changed: kept.map(|kept| ChangedSinks {
+            added: begins(&kept.added, stream_names, &plan.positions),
+            removed: kept.removed,
+            kept: kept.kept,
+            dropped: kept.dropped,
+        }),
     };
     info!(
         snapshot = recovered.snapshot,
@@ -118,17 +149,94 @@ fn with_replacement(cause: Cause, journal: &Journal) -> Cause {
     })
 }
 
+/// A sink that is added must not have rows of another query.
+fn check_new(added: &[String], names: &[String], sinks: &mut [Box<dyn Sink>]) -> Result<(), Cause> {
+    let new = names.iter().zip(sinks).filter(|(name, _)| added.contains(name));
+    for (name, sink) in new {
+        replacement::check_empty(name, sink.as_mut())?;
+    }
+    Ok(())
+}
+
+/// The sinks that say where a run begins.
+fn of_earlier_runs(sinks: &[SinkCommit], kept: Option<&KeptParts>) -> Vec<SinkCommit> {
+    let is_new = |place: &&SinkCommit| kept.is_some_and(|kept| kept.added.contains(&place.name));
+    sinks.iter().filter(|place| !is_new(place)).cloned().collect()
+}
+
+/// The oldest cycle with whose state a run can begin: sinks that were added later began there.
+fn floor(journal: &Journal, names: &[String]) -> Result<Option<u64>, Cause> {
+    let begun = journal.begun().read()?;
+    Ok(names.iter().filter_map(|name| begun.get(name).copied()).max())
+}
+
+fn check_floor(stored: Option<&StoredSnapshot>, floor: Option<u64>) -> Result<(), Cause> {
+    let Some(floor) = floor.filter(|floor| stored.is_none_or(|stored| stored.cut.cycle < *floor)) else {
+        return Ok(());
+    };
+    Err(Cause::operation(format!(
+        "a sink lacks cycles up to {floor}, with which a sink was added; no run can begin before it. Restore what the          sink had written, or give it another name"
+    )))
+}
+
+/// A stored state under the names that operators have now, and whether that is anything new.
+fn in_names_of_today(
+    stored: StoredSnapshot,
+    description: &Description,
+) -> Result<(StoredSnapshot, bool), Cause> {
+    match description.compare(&stored.plan)? {
+        None => Ok((stored, false)),
+        Some(kept) => {
+            let (plan, state) = (description.text().to_owned(), kept.state(&stored.state));
+            Ok((StoredSnapshot { plan, state, ..stored }, true))
+        }
+    }
+}
+
+/// Makes the changed query that of the journal. A crash at any point leaves the query before, with a state of it, or this
+/// one, whose next start does the rest: its state then still has the names of before.
+fn change(
+    journal: &Journal,
+    description: &Description,
+    kept: &KeptParts,
+    stored: Option<&StoredSnapshot>,
+    sinks: &[SinkCommit],
+) -> Result<(), Cause> {
+    let cycle = stored.map(|stored| stored.cut.cycle);
+    // The state of another cycle would lack what the new sinks have, or have more.
+    journal.snapshots().remove_after(cycle)?;
+    if let Some(cycle) = cycle {
+        journal.snapshots().remove_before(cycle)?;
+    }
+    let is_here = |name: &String| sinks.iter().any(|place| place.name == *name);
+    for (file, is_noted) in [(journal.commits(), true), (journal.begun(), false)] {
+        let mut known = file.read()?;
+        known.retain(|name, _| is_here(name) && !kept.added.contains(name));
+        if let Some(cycle) = cycle {
+            let new = sinks.iter().filter(|place| kept.added.contains(&place.name));
+            known.extend(new.map(|place| (place.name.clone(), cycle)));
+        }
+        if is_noted || !known.is_empty() || !file.read()?.is_empty() {
+            file.write(&known)?;
+        }
+    }
+    journal.set_query(description.text())?;
+    info!(added = ?kept.added, removed = ?kept.removed, "the query's sinks have changed");
+    Ok(())
+}
+
 /// The first state with which a run can begin; `None`: it can begin at the beginning.
 fn earliest(
     journal: &Journal,
     cuts_start: u64,
     streams: &[JournaledRange],
+    floor: Option<u64>,
 ) -> Result<Option<StoredSnapshot>, Cause> {
-    match RecoveryInput::can_begin_at(None, cuts_start, streams) {
+    match floor.is_none() && RecoveryInput::can_begin_at(None, cuts_start, streams) {
         true => Ok(None),
-        false => {
-            journal.snapshots().oldest(|cut| RecoveryInput::can_begin_at(Some(cut), cuts_start, streams))
-        }
+        false => journal.snapshots().oldest(|cut| {
+            Some(cut.cycle) >= floor && RecoveryInput::can_begin_at(Some(cut), cuts_start, streams)
+        }),
     }
 }
 

@@ -144,7 +144,7 @@ pub(super) fn begin(
 }
 
 /// A sink of a new query must not have rows of another.
-fn check_empty(name: &str, sink: &mut dyn Sink) -> Result<(), Cause> {
+pub(super) fn check_empty(name: &str, sink: &mut dyn Sink) -> Result<(), Cause> {
     if sink.guarantee() != Guarantee::ExactlyOnce {
         return Ok(());
     }

@@ -351,7 +351,7 @@ impl Planner {
         let outputs = || Requested::Outputs(requests.iter().map(|request| request.name.clone()).collect());
         let instructions = self.instructions(outputs);
         // Queries that run together begin together.
-        let asked = requests.iter().filter_map(|request| request.beginning).collect::<Vec<_>>();
+        let asked = requests.iter().map(|request| request.beginning).collect::<Vec<_>>();
         let both = requests.into_iter().map(|request| ((request.name, request.plan), request.target));
         let (queries, targets): (Vec<_>, Vec<_>) = both.unzip();
         let settings = real_time.settings(&self.settings);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use tidemill_engine::{Beginning, Cause, DatabaseClock, Durability};
+use tidemill_engine::{Beginning, Cause, DatabaseClock, Durability, SinkQuery};
 
 use crate::connectors::SinkDefinition;
 use crate::query::prepared::{Output, Prepared, QueryContext};
@@ -76,14 +76,20 @@ impl Pipeline {
 
     /// Begins where its queries ask for. One that asks for nothing has the earliest rows if all its sources are files, as it has
     /// without a journal.
-    pub(crate) fn begin_at(&mut self, asked: &[Beginning]) -> Result<(), Cause> {
+    pub(crate) fn begin_at(&mut self, asked: &[Option<Beginning>]) -> Result<(), Cause> {
+        if let Some(durable) = &mut self.durable {
+            for (sink, asked) in durable.durability.sinks.iter_mut().zip(asked) {
+                sink.from_earliest = *asked == Some(Beginning::Earliest);
+            }
+        }
+        let asked: Vec<Beginning> = asked.iter().flatten().copied().collect();
         self.says_where_to_begin = !asked.is_empty();
         let sources = &self.prepared.dataflow.sources;
         let can_start_over = |source: &UsedSource| {
             let definition = &source.definition;
             definition.is_repeatable || definition.starts_over || source.is_empty
         };
-        let is_earliest = match asked {
+        let is_earliest = match asked.as_slice() {
             [] => sources.iter().all(can_start_over),
             asked => asked.contains(&Beginning::Earliest),
         };
@@ -215,7 +221,13 @@ fn durable(prepared: &Prepared, queries: &[(String, LogicalPlan)]) -> Result<Opt
     let durability = Durability::new(text_of(queries));
     let snapshot_every = prepared.settings.snapshot_every;
     let meaning = sources.iter().flat_map(meaning).collect();
-    let durability = Durability { snapshot_every, meaning, ..durability };
+    let sinks = queries.iter().zip(prepared.outputs());
+    let sinks = sinks.map(|((_, plan), output)| SinkQuery {
+        text: plan.display_indent().to_string(),
+        is_table: output.table_key.is_some(),
+        from_earliest: false,
+    });
+    let durability = Durability { snapshot_every, meaning, sinks: sinks.collect(), ..durability };
     Ok(Some(DurableRunPlan { folder: folder.clone(), durability, beginning: Beginning::Current }))
 }
 

@@ -92,6 +92,8 @@ pub(crate) struct Translator {
     operators: usize,
     /// What was translated already, and as part of which process: a view that is used twice runs once.
     done: Vec<(Option<usize>, LogicalPlan, Relation)>,
+    /// The nodes being translated, each within the one before it, with the number of operators that it has so far.
+    nodes: Vec<(LogicalPlan, usize)>,
     /// The process being translated, by its number in the plan.
     process: Option<usize>,
     /// The processes translated so far: one that is used twice runs once.
@@ -124,6 +126,7 @@ impl Translator {
             limits,
             windows: 0,
             done: Vec::new(),
+            nodes: Vec::new(),
             process: None,
             processes: Vec::new(),
             received: BTreeMap::new(),
@@ -139,7 +142,10 @@ impl Translator {
         if let Some((.., done)) = self.done.iter().find(is_same) {
             return Ok(done.clone());
         }
-        let relation = self.translate(plan)?;
+        self.nodes.push((plan.clone(), 0));
+        let relation = self.translate(plan);
+        self.nodes.pop();
+        let relation = relation?;
         self.done.push((process, plan.clone(), relation.clone()));
         Ok(relation)
     }
@@ -205,15 +211,30 @@ impl Translator {
         partitions: u32,
         factory: impl Fn(u32) -> Box<dyn Operator> + Send + Sync + 'static,
     ) -> OperatorPlan {
-        let name = loop {
+        let short = shortened(name);
+        let number = loop {
             self.operators += 1;
-            let numbered = format!("{} {name}", self.operators);
+            let numbered = format!("{} {short}", self.operators);
             if self.plan.operators.iter().all(|operator| operator.name != numbered) {
-                break numbered;
+                break self.operators;
             }
         };
-        let operator = OperatorPlan::new(name, partitions, factory);
-        OperatorPlan { process: self.process, ..operator }
+        let identity = self.identity();
+        let mut operator = OperatorPlan::new(format!("{number} {short}"), partitions, factory);
+        if short != name {
+            operator.former_names.push(format!("{number} {name}"));
+        }
+        OperatorPlan { process: self.process, identity, ..operator }
+    }
+
+    /// What the next operator computes, whatever else is in the plan: the node that it is for, and its number among the
+    /// operators of that node.
+    fn identity(&mut self) -> Option<String> {
+        let process =
+            self.process.map_or("", |process| self.plan.processes[process].name.as_str()).to_owned();
+        let (node, operators) = self.nodes.last_mut()?;
+        *operators += 1;
+        Some(format!("{:016x} {operators}", checksum(&format!("{process}\n{}", node.display_indent()))))
     }
 
     /// States another name that the operator which was added last had in earlier versions.
@@ -232,7 +253,7 @@ impl Translator {
         output: arrow_schema::SchemaRef,
         factory: impl Fn() -> Box<dyn tidemill_engine::Transform> + Send + Sync + 'static,
     ) -> StreamRef {
-        let input = self.received(input);
+        let (input, name) = (self.received(input), shortened(&name.into()));
         self.plan.transform(TransformPlan::new(name, input, output, factory))
     }
 
@@ -252,6 +273,23 @@ impl Translator {
     fn watermark(&self, relation: &Relation, delay_ns: i64) -> WatermarkSpec {
         WatermarkSpec { sources: relation.sources.clone(), delay_ns }
     }
+}
+
+/// The longest name of an operator or a transform.
+const NAME_BYTES_MAX: usize = 4000;
+
+/// A name that a message can show, although constants of megabytes may be in it. It is as stable as the whole one.
+fn shortened(name: &str) -> String {
+    match name.len() > NAME_BYTES_MAX {
+        true => format!("{}... ({:016x})", &name[..name.floor_char_boundary(NAME_BYTES_MAX)], checksum(name)),
+        false => name.to_owned(),
+    }
+}
+
+/// FNV-1a, which stays the same in all versions.
+fn checksum(text: &str) -> u64 {
+    let mixed = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, mixed)
 }
 
 /// Whether a limit allows no row.
