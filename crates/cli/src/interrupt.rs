@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 #[cfg(feature = "sql")]
 use std::sync::atomic::Ordering;
+#[cfg(feature = "sql")]
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -11,45 +13,140 @@ use signal_hook::flag;
 
 use crate::exit::Exit;
 
-/// How long a query may take to end when it is asked to.
+/// How long a query may take to end after Ctrl-C: somebody waits at a terminal.
 #[cfg(feature = "sql")]
-const END_TIME: std::time::Duration = std::time::Duration::from_secs(5);
+const AFTER_CTRL_C: Duration = Duration::from_secs(5);
+
+/// How long what runs unattended may take to end when the system asks it to. It is less than the minute after which the units in
+/// `packaging` kill it.
+#[cfg(feature = "sql")]
+const AFTER_TERMINATION: Duration = Duration::from_secs(50);
+
+/// How long it may take to say that it ends.
+#[cfg(feature = "sql")]
+const TELL_TIME: Duration = Duration::from_secs(1);
+
+/// How long an end in order may take before the process ends without it.
+#[cfg(feature = "sql")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StopLimits {
+    after_ctrl_c: Duration,
+    after_termination: Duration,
+}
+
+#[cfg(feature = "sql")]
+impl StopLimits {
+    /// For a query that somebody waits for.
+    pub fn attended() -> StopLimits {
+        StopLimits { after_ctrl_c: AFTER_CTRL_C, after_termination: AFTER_CTRL_C }
+    }
+
+    /// For a pipeline: the limit that was given, whoever asks.
+    pub fn of_pipeline(given: Option<Duration>) -> StopLimits {
+        StopLimits {
+            after_ctrl_c: given.unwrap_or(AFTER_CTRL_C),
+            after_termination: given.unwrap_or(AFTER_TERMINATION),
+        }
+    }
+
+    /// For a server: the limit that was given, whoever asks.
+    pub fn of_server(given: Option<Duration>) -> StopLimits {
+        let limit = given.unwrap_or(AFTER_TERMINATION);
+        StopLimits { after_ctrl_c: limit, after_termination: limit }
+    }
+}
+
+/// Reads `--stop-within`.
+#[cfg(feature = "sql")]
+pub(crate) fn parse_stop_within(text: &str) -> Result<Duration, String> {
+    match u64::try_from(tidemill_sql::parse_duration_ns(text)?) {
+        Ok(limit_ns) if limit_ns > 0 => Ok(Duration::from_nanos(limit_ns)),
+        _ => Err("give a time, such as '30 s'".to_owned()),
+    }
+}
 
 /// How long a waiting editor has to notice that it is woken.
 #[cfg(feature = "sql")]
-const WAKE_INTERVAL: std::time::Duration = std::time::Duration::from_millis(200);
+const WAKE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A flag that is set by Ctrl-C, when the system asks this process to end, or when its terminal is closed. If it is
 /// already set, the process ends at once.
 pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        if signal == SIGHUP && outlives_terminal() {
-            continue;
-        }
-        // In this order, so that the first signal does not see what it sets itself.
-        flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&stop))
-            .and_then(|_| flag::register(signal, Arc::clone(&stop)))
-            .context("Tidemill cannot catch Ctrl-C")?;
-    }
-    Ok(stop)
+    Ok(Signals::catch()?.asked)
 }
 
-/// Ends the process a while after the first Ctrl-C, if it has not ended by itself: a query may be in the middle of a long
+/// What signals set.
+struct Signals {
+    /// Any of them.
+    asked: Arc<AtomicBool>,
+    /// All but Ctrl-C.
+    #[cfg_attr(
+        not(feature = "sql"),
+        allow(dead_code, reason = "only pipelines and servers have two limits")
+    )]
+    terminated: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn catch() -> anyhow::Result<Signals> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let terminated = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            if signal == SIGHUP && outlives_terminal() {
+                continue;
+            }
+            // In this order, so that the first signal does not see what it sets itself.
+            flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&stop))
+                .and_then(|_| match signal {
+                    SIGINT => Ok(()),
+                    _ => flag::register(signal, Arc::clone(&terminated)).map(drop),
+                })
+                .and_then(|()| flag::register(signal, Arc::clone(&stop)))
+                .context("Tidemill cannot catch Ctrl-C")?;
+        }
+        Ok(Signals { asked: stop, terminated })
+    }
+}
+
+/// As [`flag`], and the process ends if it has not ended by itself within its limit. `what` is what ends.
+#[cfg(feature = "sql")]
+pub(crate) fn flag_within(limits: StopLimits, what: &'static str) -> anyhow::Result<Arc<AtomicBool>> {
+    let signals = Signals::catch()?;
+    let asked = Arc::clone(&signals.asked);
+    end_late(signals, limits, what)?;
+    Ok(asked)
+}
+
+/// Ends the process a while after it was asked to end, if it has not ended by itself: a query may be in the middle of a long
 /// computation, or wait for somebody who does not answer. What is not committed then comes again with the next run of a
 /// durable pipeline, as after a crash.
 #[cfg(feature = "sql")]
-fn end_late(asked: Arc<AtomicBool>) -> anyhow::Result<()> {
+fn end_late(signals: Signals, limits: StopLimits, what: &'static str) -> anyhow::Result<()> {
     let watch = move || {
-        while !asked.load(Ordering::SeqCst) {
-            std::thread::sleep(std::time::Duration::from_millis(100));
+        while !signals.asked.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(100));
         }
-        std::thread::sleep(END_TIME);
-        eprintln!(
-            "the query did not end within {} s after it was asked to, so it is ended now; nothing that was committed \
-             is lost",
-            END_TIME.as_secs()
-        );
+        let limit = match signals.terminated.load(Ordering::SeqCst) {
+            true => limits.after_termination,
+            false => limits.after_ctrl_c,
+        };
+        std::thread::sleep(limit);
+        let limit = match limit.subsec_nanos() {
+            0 => format!("{} s", limit.as_secs()),
+            _ => format!("{limit:?}"),
+        };
+        let told = move || {
+            eprintln!(
+                "{what} did not end within {limit} after it was asked to (--stop-within of run and serve), so it is \
+                 ended now; nothing that was committed is lost"
+            );
+        };
+        // Whoever reads standard error may be what holds it up.
+        let teller = std::thread::spawn(told);
+        let until = Instant::now() + TELL_TIME;
+        while !teller.is_finished() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         std::process::exit(Exit::Interrupted as i32);
     };
     std::thread::Builder::new()
@@ -82,9 +179,8 @@ pub(crate) struct Interrupt {
 #[cfg(feature = "sql")]
 impl Interrupt {
     /// The second Ctrl-C ends the process.
-    pub fn of_command() -> anyhow::Result<Interrupt> {
-        let asked = flag()?;
-        end_late(Arc::clone(&asked))?;
+    pub fn of_command(limits: StopLimits) -> anyhow::Result<Interrupt> {
+        let asked = flag_within(limits, "the query")?;
         Ok(Interrupt { asked, stays: false, must_leave: Arc::default(), waits: Arc::default() })
     }
 

@@ -42,7 +42,7 @@ pub(crate) fn look(
     tables.into_iter().for_each(|(name, rows)| catalog.attach_rows(&name, rows));
     planner.set_catalog(catalog);
     let script = ScriptText { name: "--look".into(), text: query.to_owned(), is_standard_input: false };
-    let mut executor = executor(&Runtime::new(planner), rows)?;
+    let mut executor = executor(&Runtime::new(planner), rows, None)?;
     for statement in &script.statements()? {
         let exit = executor.statement(statement)?;
         if exit != Exit::Done {

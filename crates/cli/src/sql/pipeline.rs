@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tidemill_engine::{Positions, Repair, ReplaceFrom, Skip, WorkerProcess, inspect};
 use tidemill_server::{HttpOptions, HttpServer};
@@ -11,7 +12,7 @@ use tidemill_sql::{Pipeline, Planner, StatementKind};
 use super::execute::{Executor, StatementOrigin};
 use super::{RowOptions, SessionOptions, script, user_error};
 use crate::exit::Exit;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, StopLimits, parse_stop_within};
 use crate::terminal;
 
 /// Run the sinks of a script, or of a database, until their input ends or Ctrl-C is pressed
@@ -33,6 +34,10 @@ pub(crate) struct RunPipeline {
     #[arg(long, value_name = "FROM", num_args = 0..=1, require_equals = true, default_missing_value = "first",
           value_parser = parse_replace, requires = "script")]
     replace: Option<ReplaceFrom>,
+    /// How long the pipeline may take to end in order when it is asked to, such as '30 s'; then it ends at once [default: 5 s
+    /// after Ctrl-C, 50 s when the system asks]
+    #[arg(long, value_name = "TIME", value_parser = parse_stop_within)]
+    stop_within: Option<Duration>,
     #[command(flatten)]
     rows: RowOptions,
     #[command(flatten)]
@@ -52,16 +57,18 @@ fn parse_replace(text: &str) -> Result<ReplaceFrom, String> {
 struct RunOptions {
     http: Option<SocketAddr>,
     replace: Option<ReplaceFrom>,
+    stop_within: Option<Duration>,
 }
 
 impl RunPipeline {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+        let options = RunOptions { http: self.http, replace: None, stop_within: self.stop_within };
         match (&self.script, &self.database) {
             (Some(script), _) => {
-                let options = RunOptions { http: self.http, replace: self.replace };
+                let options = RunOptions { replace: self.replace, ..options };
                 run_script_with(script, self.options.planner_of(script), self.rows, options)
             }
-            (None, Some(folder)) => run_database(folder, self.options.planner(), self.rows, self.http),
+            (None, Some(folder)) => run_database(folder, self.options.planner(), self.rows, options),
             (None, None) => Err(user_error("name the script, or the folder of a database".into())),
         }
     }
@@ -72,15 +79,15 @@ fn run_database(
     folder: &Path,
     planner: Planner,
     rows: RowOptions,
-    http: Option<SocketAddr>,
+    options: RunOptions,
 ) -> anyhow::Result<Exit> {
     // Before anything reads standard input.
     if let Some(member) = WorkerProcess::from_environment()? {
         return Ok(super::run_member(planner, member));
     }
-    let http = http.map(serve_http).transpose()?;
+    let http = options.http.map(serve_http).transpose()?;
     let runtime = super::database::open_existing(folder, planner)?;
-    let mut executor = executor(&runtime, rows)?;
+    let mut executor = executor(&runtime, rows, options.stop_within)?;
     pipeline(&mut executor, folder, http.as_ref(), None)?.ok_or_else(|| {
         let folder = folder.display();
         user_error(format!(
@@ -115,11 +122,15 @@ fn pipeline(
     })
 }
 
-pub(super) fn executor(runtime: &Runtime, rows: RowOptions) -> anyhow::Result<Executor> {
+pub(super) fn executor(
+    runtime: &Runtime,
+    rows: RowOptions,
+    stop_within: Option<Duration>,
+) -> anyhow::Result<Executor> {
     Ok(Executor {
         session: super::session(runtime, rows.strict),
         format: rows.format,
-        interrupt: Interrupt::of_command()?,
+        interrupt: Interrupt::of_command(StopLimits::of_pipeline(stop_within))?,
         origin: StatementOrigin::Script,
         database: None,
         shows_time: false,
@@ -173,7 +184,7 @@ fn run_script_with(
     path: &Path,
     planner: Planner,
     rows: RowOptions,
-    RunOptions { http, replace }: RunOptions,
+    RunOptions { http, replace, stop_within }: RunOptions,
 ) -> anyhow::Result<Exit> {
     // Before anything reads standard input.
     if let Some(member) = WorkerProcess::from_environment()? {
@@ -182,7 +193,7 @@ fn run_script_with(
     let script = script::read(path)?;
     let statements = script.statements()?;
     let http = http.map(serve_http).transpose()?;
-    let mut executor = executor(&Runtime::new(planner), rows)?;
+    let mut executor = executor(&Runtime::new(planner), rows, stop_within)?;
     for statement in &statements {
         let exit = executor.statement(statement)?;
         if exit != Exit::Done {

@@ -15,7 +15,7 @@ use super::rows::RowFormat;
 use super::script::{self, ScriptText};
 use super::{RowOptions, SessionOptions, listing, user_error};
 use crate::exit::{self, Exit};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, StopLimits};
 use crate::terminal;
 
 /// Run SQL: with -c, from a file, from a pipe, or at a prompt
@@ -69,7 +69,7 @@ impl Prompt {
     fn executor(&self, origin: StatementOrigin) -> anyhow::Result<Executor> {
         let interrupt = match origin {
             StatementOrigin::Prompt => Interrupt::of_prompt()?,
-            _ => Interrupt::of_command()?,
+            _ => Interrupt::of_command(StopLimits::attended())?,
         };
         Ok(Executor {
             session: super::session(&self.database.runtime(self.options.planner())?, self.rows.strict),

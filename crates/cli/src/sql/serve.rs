@@ -15,6 +15,7 @@ use tidemill_service::{FileCatalogLog, QueryState, Runtime};
 use super::SessionOptions;
 use super::database::{CATALOGUE, COSTS, JOURNAL};
 use crate::exit::Exit;
+use crate::interrupt::StopLimits;
 use crate::{interrupt, terminal};
 
 /// How often the command looks whether it is asked to end.
@@ -56,6 +57,9 @@ pub(crate) struct Serve {
     /// Serve other machines even without users or encryption: who can reach the addresses can do everything
     #[arg(long)]
     insecure: bool,
+    /// How long the server may take to end in order when it is asked to, such as '30 s'; then it ends at once [default: 50 s]
+    #[arg(long, value_name = "TIME", value_parser = interrupt::parse_stop_within)]
+    stop_within: Option<Duration>,
     #[command(flatten)]
     options: SessionOptions,
 }
@@ -98,7 +102,7 @@ impl Serve {
         if let Some(member) = WorkerProcess::from_environment()? {
             return Ok(super::run_member(planner, member));
         }
-        let stop = interrupt::flag()?;
+        let stop = interrupt::flag_within(StopLimits::of_server(self.stop_within), "the server")?;
         // It answers that it is not ready while the queries are being started.
         let tls = self.tls()?;
         let of_http = HttpOptions { is_insecure: self.insecure, tls: tls.clone(), ..HttpOptions::default() };

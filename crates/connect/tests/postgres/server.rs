@@ -110,6 +110,14 @@ impl Server {
         psql.args(["-AtX", "-v", "ON_ERROR_STOP=1", "-d", &self.url(), "-c", statement]);
         run(&mut psql).trim_end().to_owned()
     }
+
+    /// Executes a statement at another server on this machine that speaks the same protocol.
+    #[allow(dead_code, reason = "not every test has another server")]
+    pub fn execute_at(&self, port: u16, statement: &str) {
+        let url = format!("postgresql://me@127.0.0.1:{port}/tidemill");
+        let mut psql = Command::new(self.programs.join("psql"));
+        run(psql.args(["-AtX", "-v", "ON_ERROR_STOP=1", "-d", &url, "-c", statement]));
+    }
 }
 
 /// Overwrites a file that is there, so that it keeps its owner.
