@@ -75,6 +75,12 @@ pub(crate) fn is_on() -> bool {
     enabled!(target: OUR_TARGETS, Level::ERROR)
 }
 
+/// Whether the log has warnings, and so notices.
+#[cfg(feature = "sql")]
+pub(crate) fn has_warnings() -> bool {
+    enabled!(target: OUR_TARGETS, Level::WARN)
+}
+
 fn level_of(text: &str) -> Result<LevelFilter, String> {
     match text.to_ascii_lowercase().as_str() {
         "" | "off" => Ok(LevelFilter::OFF),

@@ -250,3 +250,95 @@ fn a_locked_table_is_told() {
     });
     child.interrupt();
 }
+
+/// What the log and the notices say of something, in all.
+fn told(folder: &Path, text: &str) -> Vec<String> {
+    log(folder).lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_full_disk_is_told_once_when_it_begins() {
+    let namespace = ["--map-root-user", "--mount", "sh", "-c"];
+    let allowed = Command::new("unshare").args(namespace).arg("mount -t tmpfs none /mnt").output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        println!("skipped: this user may not mount a small disk (unshare --map-root-user --mount)");
+        return;
+    }
+    for (format, level) in [("text", " WARN "), ("json", "\"level\":\"WARN\"")] {
+        let rows: String = (0..450_000).map(|n| format!("{n},{n:0100}\n")).collect();
+        let script = "CREATE SOURCE m (n BIGINT, note VARCHAR) WITH (path = 'm.csv', follow = true, durable = true, \
+                      journal_max = '128 MB');\n\
+                      SET journal = 'small/journal';\n\
+                      CREATE SINK f FROM (SELECT n FROM m WHERE n < 0) WITH (path = 'f.csv');\n";
+        let folder = folder_with(&[("p.sql", script), ("m.csv", &format!("n,note\n{rows}"))]);
+        let folder = folder.path();
+        std::fs::create_dir(folder.join("small")).unwrap();
+        let mounted = format!(
+            "mount -t tmpfs -o size=45m none small && exec '{}' run p.sql --log-format {format}",
+            env!("CARGO_BIN_EXE_tidemill")
+        );
+        let log_file = std::fs::File::create(folder.join("log")).unwrap();
+        let mut command = Command::new("unshare");
+        command.args(namespace).arg(mounted).current_dir(folder).stderr(log_file).stdout(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        support::child::wait_until("it is told again, with the number of attempts", || {
+            if let Some(status) = child.try_wait().unwrap() {
+                panic!("it ended by itself ({status}):\n{}", log(folder));
+            }
+            told(folder, "the journal's disk has no space").len() > 1
+        });
+        let all = told(folder, "the journal's disk has no space");
+        assert!(all[0].contains("intake pauses") && all[0].contains(level), "{all:?}");
+        assert!(all[1..].iter().all(|line| line.contains("attempts")), "{all:?}");
+        assert!(told(folder, "note: ").is_empty(), "{}", log(folder));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_table_that_cannot_be_read_again_is_told_once_by_run_and_by_serve() {
+    let Some(server) = server::Server::start() else { return };
+    server.query("CREATE TABLE names (n BIGINT, name VARCHAR); INSERT INTO names VALUES (1, 'one')");
+    let source = format!(
+        "CREATE SOURCE names (n BIGINT, name VARCHAR) WITH (connector = 'postgres', url = '{}', table = 'names', \
+         refresh = '20 ms');\n",
+        server.url()
+    );
+    let sink = "CREATE SINK f FROM (SELECT n, name FROM names) WITH (path = 'f.csv');\n";
+    let folder = folder_with(&[("p.sql", &format!("{source}{sink}"))]);
+    let folder = folder.path();
+    let mut child = Run::begin(folder);
+    child.wait_until("the row is there", || {
+        std::fs::read_to_string(folder.join("f.csv")).is_ok_and(|text| text.contains("1,one"))
+    });
+    server.crash();
+    child.wait_until("it is told again", || !told(folder, "a table was not read again").is_empty());
+    let first = told(folder, "the rows that were read before stay");
+    assert!(first.len() == 1 && first[0].contains(" WARN "), "{}", log(folder));
+    assert!(told(folder, "note: ").is_empty(), "{}", log(folder));
+    server.resume();
+    child.wait_until("its return is told", || told(folder, "is reachable again").len() == 1);
+    child.interrupt();
+
+    // A server has no line of its own for notices, so the log is where they are.
+    let listen = free_port();
+    let (serving, address) = (folder_with(&[]), format!("127.0.0.1:{listen}"));
+    let serving = serving.path();
+    let log_file = std::fs::File::create(serving.join("log")).unwrap();
+    let mut command = tidemill(serving, &["serve", "--data", "data", "--http", "off", "--listen", &address]);
+    let child = command.stderr(log_file).stdout(Stdio::null()).spawn().unwrap();
+    support::child::wait_until("it serves", || log(serving).contains("accepts PostgreSQL clients"));
+    for statement in [&source, sink] {
+        server.execute_at(listen, statement.trim().trim_end_matches(';'));
+    }
+    support::child::wait_until("the row is there", || {
+        std::fs::read_to_string(serving.join("f.csv")).is_ok_and(|text| text.contains("1,one"))
+    });
+    server.crash();
+    support::child::wait_until("it is told", || {
+        told(serving, "the rows that were read before stay").len() == 1
+    });
+    support::child::signal(&child, "TERM");
+    support::child::end(child).expect(0);
+}

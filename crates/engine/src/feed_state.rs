@@ -146,11 +146,22 @@ impl FeedState {
     pub fn add_faults(&self, faults: Faults) {
         if !faults.is_empty() {
             let mut told = self.lock();
+            self.log_notices(&faults);
             if let Some(sample) = faults.samples.last() {
                 told.newest_bad = Some(sample.clone());
             }
             told.faults.merge(faults);
         }
+    }
+
+    /// Logs notices as they come: nobody repeats them.
+    fn log_notices(&self, faults: &Faults) {
+        let (newest, source) = (faults.notices.newest(), self.source());
+        match faults.notices.count() - newest.len() as u64 {
+            0 => {}
+            left_out => warn!(source, left_out, "notices came too fast to be logged"),
+        }
+        newest.iter().for_each(|notice| warn!(source, "{notice}"));
     }
 
     /// Logs what is new, if it is time: called again and again, also when nothing comes.

@@ -1,10 +1,11 @@
-//! Notices of sources while a query runs, each shown as soon as it is known.
+//! Notices of sources while a query runs, each shown as soon as it is known. Where there is a log, it has them.
 
 use std::time::{Duration, Instant};
 
 use tidemill_sql::QueryStatus;
 
 use super::query_progress::QueryProgress;
+use crate::logging;
 
 /// How often to check.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -20,6 +21,9 @@ pub(crate) struct Notices {
 impl Notices {
     /// Reports what is new, if a check is due.
     pub fn look(&mut self, live: &QueryProgress, status: impl FnOnce() -> Option<QueryStatus>) {
+        if logging::has_warnings() {
+            return;
+        }
         let now = Instant::now();
         if self.next.is_some_and(|next| now < next) {
             return;

@@ -257,9 +257,11 @@ impl Refreshing {
                     None => return self.send(Read::Failed(cause)),
                 },
                 Err(cause) => {
-                    let (server, retry_in) = (self.reading.server(), self.refresh);
-                    warn!(server, %cause, ?retry_in, "a table was not read again");
-                    if !std::mem::replace(&mut is_away, true) {
+                    // The first time, users see it among the notices, which are logged, too.
+                    if std::mem::replace(&mut is_away, true) {
+                        let (server, retry_in) = (self.reading.server(), self.refresh);
+                        warn!(server, %cause, ?retry_in, "a table was not read again");
+                    } else {
                         self.notice(format!("{cause}; the rows that were read before stay"))?;
                     }
                 }

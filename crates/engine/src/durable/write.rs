@@ -295,19 +295,15 @@ impl Writer {
 
     fn tell_of_full_disk(&mut self, reason: &str, now: Instant) {
         if let Some(OutageReport { attempts, lasted }) = self.full_disk.failed(now) {
-            let source = self.state.source();
-            warn!(
-                source,
-                attempts,
-                ?lasted,
-                reason,
-                "intake pauses, because the journal's disk has no space"
-            );
+            // The first time, users see it among the notices, which are logged, too.
             if attempts == 1 {
                 let mut faults = Faults::default();
-                faults.notice(format!("intake pauses until there is space: {reason}"));
+                faults.notice(format!("intake pauses, because the journal's disk has no space: {reason}"));
                 self.state.add_faults(faults);
+                return;
             }
+            let source = self.state.source();
+            warn!(source, attempts, ?lasted, reason, "intake still pauses: the journal's disk has no space");
         }
     }
 
