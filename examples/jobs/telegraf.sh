@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Measurements in line protocol, as Telegraf sends them, to a table in PostgreSQL: the mean per host and ten seconds.
+# Measurements in line protocol, as Telegraf sends them (outputs.http with data_format = "influx"), to a table in PostgreSQL: the
+# mean per host and ten seconds. The pipeline is killed in between; each request still counts once.
 . "$(dirname "$0")/support.sh"
 postgres
 port=${PORT:-$(free_port)}
@@ -7,22 +8,35 @@ port=${PORT:-$(free_port)}
 cat >cpu.sql <<SQL
 CREATE SOURCE cpu (measurement VARCHAR, host VARCHAR, busy DOUBLE, time TIMESTAMP,
     WATERMARK FOR time AS time - INTERVAL '1 second')
-    WITH (connector = 'line_protocol', listen = 'tcp://127.0.0.1:$port');
+    WITH (connector = 'line_protocol', listen = 'http://127.0.0.1:$port', durable = true);
 CREATE SINK means AS
     SELECT window_end AS at, host, avg(busy) AS busy, count(*) AS measured
     FROM tumble(TABLE(cpu), time, INTERVAL '10 seconds') GROUP BY window_end, host
 WITH (connector = 'postgres', url = '$url', table = 'cpu', key = 'at, host');
 SQL
-start tidemill.log tidemill run cpu.sql
-query=$started
-wait_until bash -c "exec 3<>/dev/tcp/127.0.0.1/$port"
-# measured HOST BUSY SECOND, as Telegraf writes it: seconds since 1970 with nine more digits.
-{
-    for second in 0 2 4 11 13 30; do
+# send NUMBER SECOND...: one request with measurements of two hosts at each of these seconds. An answer says that it is on disk.
+# Whoever numbers the requests may send one again that was not answered.
+send() {
+    local number=$1 second
+    shift
+    for second in "$@"; do
         echo "cpu,host=a busy=$second $((1772366400 + second))000000000"
         echo "cpu,host=b busy=50 $((1772366400 + second))000000000"
-    done
-} >/dev/tcp/127.0.0.1/"$port"
+    done >request
+    curl -fsS -H 'X-Tidemill-Client: agent' -H "X-Tidemill-Sequence: $number" --data-binary @request \
+        "http://127.0.0.1:$port/api/v2/write"
+}
+start tidemill.log tidemill run cpu.sql
+query=$started
+wait_until send 1 0 2
+send 2 4 11
+kill -KILL "$query"
+wait "$query" || true
+start again.log tidemill run cpu.sql
+query=$started
+# As if its answer had been lost.
+wait_until send 2 4 11
+send 3 13 30
 stored() {
     [ "$(psql "$url" -Atc 'SELECT count(*) FROM cpu')" = 4 ]
 }
