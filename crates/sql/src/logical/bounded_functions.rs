@@ -37,28 +37,38 @@ pub(super) const CONSTANT_SMALL: i128 = 1 << 10;
 
 /// DataFusion's functions that stand for syntax (`[1, 2]`, `a || b`, `overlay(... placing ...)`), and that make more
 /// than each of their arguments. Its planner names them itself.
-const FROM_SYNTAX: [&str; 9] = [
-    "array_append",
-    "array_concat",
-    "array_prepend",
-    "concat",
-    "make_array",
-    "map",
-    "named_struct",
-    "overlay",
-    "struct",
-];
+const FROM_SYNTAX: [&str; 7] =
+    ["array_append", "array_concat", "array_prepend", "concat", "make_array", "map", "overlay"];
+
+/// Functions that DataFusion's rules must recognise, to take a field out of what they put together. Neither copies anything, so it is
+/// enough that they have their limit when rules have been applied.
+const STRUCTS: [&str; 2] = ["named_struct", "struct"];
 
 /// The function with its limit. Functions that do not compute all their arguments make nothing new of them.
 pub(super) fn bounded(function: &ScalarUDF) -> Option<ScalarUDF> {
     let unlimited = is_bounded(function)
         || function.short_circuits()
         || function.signature().volatility == Volatility::Volatile
-        || function.name() == "get_field";
-    (!unlimited).then(|| {
-        let made = ResultSize::of(function.name());
-        ScalarUDF::new_from_impl(BoundedFunction { function: function.clone(), made })
-    })
+        || function.name() == "get_field"
+        || STRUCTS.contains(&function.name());
+    (!unlimited).then(|| with_limit(function))
+}
+
+fn with_limit(function: &ScalarUDF) -> ScalarUDF {
+    let made = ResultSize::of(function.name());
+    ScalarUDF::new_from_impl(BoundedFunction { function: function.clone(), made })
+}
+
+/// A part of an expression, with its limit if it makes a struct.
+pub(super) fn with_bounded_structs(part: Expr) -> Expr {
+    match part {
+        Expr::ScalarFunction(ScalarFunction { func, args })
+            if STRUCTS.contains(&func.name()) && !is_bounded(&func) =>
+        {
+            with_limit(&func).call(args)
+        }
+        other => other,
+    }
 }
 
 /// A part of an expression, with its limit if it is a call of a function that stands for syntax.

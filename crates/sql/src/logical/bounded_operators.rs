@@ -1,4 +1,4 @@
-//! Limits on what is no call of a function: `a || b`, and large constants that are copied for each row.
+//! Limits beside those on functions: on `a || b`, and on large constants that are copied for each row.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr as PhysicalBinary, Colum
 use super::arithmetic::rewrite;
 use super::bounded_functions::{
     BATCH_BYTES_MAX, CONSTANT_SMALL, bounded, is_bounded, size_of, too_much_at_once, unbounded,
-    with_bounded_syntax,
+    with_bounded_structs, with_bounded_syntax,
 };
 use crate::logical::tree::Tree;
 
@@ -45,14 +45,14 @@ pub(crate) fn without_bounds(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// As `with_bounds` with limits on constants, for a plan that DataFusion executes.
 pub(crate) fn with_bounds_and_constants(plan: LogicalPlan) -> Result<LogicalPlan> {
-    rewrite(with_bounds(plan)?, |part, _| with_bounded_constant(part))
+    rewrite(with_bounds(plan)?, |part, _| with_bounded_constant(with_bounded_structs(part)))
 }
 
 /// An expression with these limits.
 pub(crate) fn with_bounds_in(expression: Expr) -> Result<Expr> {
     let limited = expression.rewrite_up(|part| {
         let joined = with_bounded_concatenation(part)?.data;
-        with_bounded_constant(with_bounded_syntax(joined)?.data)
+        with_bounded_constant(with_bounded_structs(with_bounded_syntax(joined)?.data))
     });
     limited.data()
 }

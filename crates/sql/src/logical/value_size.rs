@@ -37,7 +37,7 @@ pub(super) fn sizes(values: &dyn Array) -> Vec<u64> {
     }
 }
 
-/// The number of elements of each array, those of arrays within it included; one for what is no array.
+/// The number of elements of each array, those of arrays within it included; one for anything else.
 pub(super) fn elements(values: &dyn Array) -> Vec<u64> {
     match values.data_type() {
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
