@@ -281,7 +281,8 @@ fn a_view_may_come_and_go() {
 fn a_table_in_postgresql_knows_that_it_had_other_rows() {
     let Some(server) = server::Server::start() else { return };
     let stored = format!(
-        "CREATE SINK stored AS SELECT id, amount FROM orders WITH (connector = 'postgres', url = '{}', table = 'stored');\n",
+        "CREATE SINK stored AS SELECT id, amount FROM orders \
+         WITH (connector = 'postgres', url = '{}', table = 'stored');\n",
         server.url()
     );
     let folder = begun(&[SUMS]);

@@ -204,8 +204,8 @@ pub(super) fn compare(
         let shared = now.operators_of(&kept).find(|operator| operator.sinks.contains(number));
         if let Some(shared) = shared.filter(|_| queries[*number].is_table) {
             return Err(format!(
-                "sink '{name}' is new and gets a table that other sinks have, too ('{}'): it would lack the rows that do \
-                 not change any more. Compute it in a script of its own from a source with connector = 'journal'",
+                "sink '{name}' is new and gets a table that other sinks have, too ('{}'): it would lack the rows that \
+                 do not change any more. Compute it in a script of its own from a source with connector = 'journal'",
                 shared.name
             ));
         }

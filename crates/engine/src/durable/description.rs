@@ -137,7 +137,8 @@ impl Description {
                 let told = changed_sinks::told(&self.parts, &before);
                 Err(different.map_message(|text| {
                     format!(
-                        "{text}. Sinks may be added and removed while others stay as they are, but {reason}. Of the                          query in the journal, {told}"
+                        "{text}. Sinks may be added and removed while others stay as they are, but {reason}. Of the \
+                         query in the journal, {told}"
                     )
                 }))
             }
@@ -149,7 +150,8 @@ impl Description {
         let (before, now) = (sources_of(stored), sources_of(&self.without_parts));
         if before != now {
             return Err(format!(
-                "the sources have changed from {before:?} to {now:?}; what reads other sources needs a script of its own,                  and a sink whose sources are in another order belongs behind the others"
+                "the sources have changed from {before:?} to {now:?}; what reads other sources needs a script of its \
+                 own, and a sink whose sources are in another order belongs behind the others"
             ));
         }
         let meanings = |text: &str| -> Vec<String> {

@@ -175,7 +175,8 @@ fn check_floor(stored: Option<&StoredSnapshot>, floor: Option<u64>) -> Result<()
         return Ok(());
     };
     Err(Cause::operation(format!(
-        "a sink lacks cycles up to {floor}, with which a sink was added; no run can begin before it. Restore what the          sink had written, or give it another name"
+        "a sink lacks cycles up to {floor}, with which a sink was added; no run can begin before it. Restore what the \
+         sink had written, or give it another name"
     )))
 }
 
