@@ -134,3 +134,16 @@ fn the_experiments_are_told_and_drawn() {
         assert!(fs::read_to_string(folder.join("pictures").join(name)).unwrap().contains(">weighed</text>"));
     }
 }
+
+#[cfg(feature = "sql")]
+#[test]
+fn trips_that_wait_count_against_the_memory() {
+    // Nobody's patience ends.
+    let text = "SET memory_limit = '500 KB'; SET cycle_events = 500; \
+                SELECT lead FROM group_trips((SELECT id, requested, requested + INTERVAL '30 days' AS expires, \
+                origin_x_m, origin_y_m, destination_x_m, destination_y_m FROM trip_requests(people => 50000)))";
+    let folder = folder_with(&[]);
+    let ended = ended(folder.path(), &["sql", "-c", text]);
+    assert_ne!(ended.code, Some(0), "{ended:?}");
+    ended.tells(&["group_trips", "its state takes", "memory_limit"]);
+}

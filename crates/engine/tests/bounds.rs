@@ -11,8 +11,8 @@ use fixture::forward::{Forward, operator, plan_without_operators};
 use fixture::sink::Remember;
 use fixture::{chunk, eventually, numbered, schema, watched};
 use tidemill_engine::{
-    Cause, Counter, Cut, CutLog, CyclePolicy, Engine, FlowError, Limits, Operator, Output, Plan, Rows,
-    Running, SnapshotReader, SnapshotWriter,
+    Cause, Counter, Cut, CutLog, CyclePolicy, Engine, FlowError, Limits, MemoryBudget, Operator, Output,
+    Plan, Rows, Running, SnapshotReader, SnapshotWriter,
 };
 
 /// Counts the cuts.
@@ -135,6 +135,32 @@ fn uncommitted_bytes_are_bounded() {
             assert_eq!(sink.rows(0), numbered(0..600));
         });
     }
+}
+
+#[test]
+fn results_that_wait_for_a_sink_count_against_the_memory() {
+    watched("a blocked sink in little memory", || {
+        let (sink, cuts, memory) = (Remember::default(), Count::default(), MemoryBudget::new(4000));
+        sink.hold(true);
+        let limits = Limits { cycles_in_flight_max: 1000, gateway_batches_max: 120, ..Limits::default() };
+        let engine = Engine::new().cycles(CyclePolicy::fixed(10)).limits(limits).memory(memory.clone());
+        let mut running = engine.cut_log(cuts.clone()).run(plan_without_operators(), sink.boxed()).unwrap();
+        let gateway = running.gateway(0).unwrap();
+        let bytes = || running.status().get(Counter::UncommittedBytes);
+        for number in 0..60 {
+            let before = bytes();
+            gateway.push(chunk(&numbered(number * 10..number * 10 + 10))).unwrap();
+            eventually("a cycle at the sink, or the limit", || bytes() > before || before >= 4000);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(cuts.0.load(Ordering::SeqCst) < 40, "{} cycles were cut", cuts.0.load(Ordering::SeqCst));
+        assert!((4000..8000).contains(&memory.held()), "{}", memory.held());
+        // It waits for the sink, and does not fail.
+        sink.hold(false);
+        drop(gateway);
+        running.join().unwrap();
+        assert_eq!((memory.held(), sink.rows(0)), (0, numbered(0..600)));
+    });
 }
 
 #[test]

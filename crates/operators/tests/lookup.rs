@@ -273,3 +273,17 @@ fn a_join_ends_at_its_memory_limit_and_gives_it_back() {
     );
     assert_eq!(memory.held(), 0);
 }
+
+#[test]
+fn a_table_counts_with_its_index() {
+    let number = Arc::new(Int64Array::from_iter_values(0..10_000)) as ArrayRef;
+    let table = RecordBatch::try_from_iter([("number", number)]).unwrap();
+    let memory = tidemill_core::MemoryBudget::new(200_000);
+    let dimension = Dimension::new(table.clone(), vec![0]).unwrap().counted(&memory).unwrap();
+    // 8 bytes for each number, and 4 in the index.
+    assert!((120_000..200_000).contains(&memory.held()), "{}", memory.held());
+    let refused = Dimension::new(table, vec![0]).unwrap().counted(&memory).unwrap_err();
+    assert!(refused.message.contains("a table in which rows are looked up would take"), "{refused}");
+    drop(dimension);
+    assert_eq!(memory.held(), 0);
+}

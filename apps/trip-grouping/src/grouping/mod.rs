@@ -16,6 +16,9 @@ use crate::criteria::{Criteria, Order};
 use crate::request::Request;
 use crate::share::Share;
 
+/// What an end takes in its tree, about.
+const END_BYTES: usize = 16;
+
 /// Groups the requests that it is given. It has no clock: its caller says what time it is.
 ///
 /// ```
@@ -78,6 +81,12 @@ impl Grouping {
     /// How many requests wait.
     pub fn len(&self) -> usize {
         self.added.len() + self.arrived.len() + self.queue.len()
+    }
+
+    /// About how many bytes of memory those who wait take.
+    pub fn bytes(&self) -> usize {
+        let waiting = (self.added.capacity() + self.arrived.capacity()) * size_of::<Request>();
+        waiting + self.queue.bytes() + self.ends.len() * END_BYTES
     }
 
     /// Whether nobody waits.

@@ -18,6 +18,11 @@ impl Queue {
         &self.requests
     }
 
+    /// The bytes of memory that it has.
+    pub fn bytes(&self) -> usize {
+        self.requests.capacity() * size_of::<Request>() + self.is_taken.capacity()
+    }
+
     /// How many there are, taken ones included until [`compact`](Self::compact).
     pub fn len(&self) -> usize {
         self.requests.len()

@@ -58,6 +58,10 @@ impl Operator for GroupTrips {
         self.grouping.next_end()
     }
 
+    fn state_bytes(&self) -> usize {
+        self.grouping.bytes()
+    }
+
     fn snapshot(&self, writer: &mut SnapshotWriter) {
         writer.u8(VERSION);
         let last_end = self.grouping.last_end();

@@ -104,6 +104,10 @@ impl Operator for OfRows {
         self.grouping.next_timer()
     }
 
+    fn state_bytes(&self) -> usize {
+        self.grouping.state_bytes()
+    }
+
     fn snapshot(&self, writer: &mut SnapshotWriter) {
         self.grouping.snapshot(writer);
     }

@@ -15,14 +15,14 @@ pub(crate) mod wake_ups;
 pub(crate) mod work;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tidemill_core::clock::Clock;
 use tidemill_core::counters::{Counter, Counters};
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::Snapshot;
-use tidemill_core::{Cut, MemoryBudget, SplitChange};
+use tidemill_core::{Cut, MemoryAccount, MemoryBudget, SplitChange};
 use tidemill_plan::Limits;
 use tidemill_realtime::{Member, PoolError, PoolQuery, Role, TakenIn};
 
@@ -56,6 +56,8 @@ pub(crate) struct RunState {
     pub costs: CostMeter,
     pub new_policy: NewPolicy,
     pub memory: MemoryBudget,
+    /// What the results hold that sinks have not committed.
+    uncommitted: Mutex<MemoryAccount>,
     /// The first cycle of this run.
     pub first_cycle: u64,
     topology: Arc<Topology>,
@@ -95,6 +97,7 @@ impl RunState {
             costs: CostMeter::new(&topology.plan),
             new_policy: NewPolicy::default(),
             memory: limits.memory.clone(),
+            uncommitted: Mutex::new(limits.memory.account()),
             first_cycle,
             topology: Arc::clone(topology),
             failure: FirstFailure::new(stoppers),
@@ -147,9 +150,30 @@ impl RunState {
 
     // The path of a cycle.
 
-    /// Whether one more cycle may be closed.
+    /// Whether one more cycle may be closed. At the limit on memory, none is as long as results wait for a sink: that they
+    /// are committed is what makes room.
     pub fn has_credit(&self) -> bool {
-        self.credit.allows(self.progress.in_flight(), self.counters.get(Counter::UncommittedBytes))
+        let uncommitted = self.counters.get(Counter::UncommittedBytes);
+        let has_room = uncommitted == 0 || self.memory.left() > 0;
+        has_room && self.credit.allows(self.progress.in_flight(), uncommitted)
+    }
+
+    /// A sink was given results of this many bytes.
+    pub fn results_wait(&self, bytes: u64) {
+        self.counters.add(Counter::UncommittedBytes, bytes);
+        self.account_for_results();
+    }
+
+    /// A sink has committed results of this many bytes.
+    pub fn results_committed(&self, bytes: u64) {
+        self.counters.subtract(Counter::UncommittedBytes, bytes);
+        self.account_for_results();
+    }
+
+    fn account_for_results(&self) {
+        let mut account = self.uncommitted.lock().unwrap_or_else(PoisonError::into_inner);
+        // Read under the lock, so that an older figure does not replace a newer one.
+        account.set(self.counters.get(Counter::UncommittedBytes));
     }
 
     /// How long an event waits for others although the workers are idle.

@@ -153,7 +153,7 @@ impl Committer {
             None => self.guard.iter().for_each(|guard| guard.passed(self.index, last)),
         }
         self.run_state.counters.add(Counter::CommitTime, self.run_state.clock.now_ns() - start_ns);
-        self.run_state.counters.subtract(Counter::UncommittedBytes, bytes);
+        self.run_state.results_committed(bytes);
         self.progress.done(last);
         self.run_state.cycles_committed(self.index, last);
         Ok(())

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 use tidemill_core::Batch;
-use tidemill_core::counters::Counter;
 use tidemill_core::error::Cause;
 use timely::dataflow::Scope;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
@@ -80,7 +79,7 @@ impl SinkStage {
         let held_bytes = parcels.iter().flatten().map(|parcel| parcel.held_bytes).sum();
         let streams: Vec<Vec<Batch>> = parcels.into_iter().map(in_order).collect();
         let bytes = streams.iter().flatten().map(|batch| batch.bytes() as u64).sum();
-        self.run_state.counters.add(Counter::UncommittedBytes, bytes);
+        self.run_state.results_wait(bytes);
         self.run_state.credit.release(held_bytes);
         let results = CycleResults { cut: in_flight.cut, arrivals: in_flight.arrivals, streams, bytes };
         match handover {

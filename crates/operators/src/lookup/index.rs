@@ -81,6 +81,19 @@ impl Index {
         Index::Range { first, entries: range }
     }
 
+    /// Bytes of memory held.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Index::Range { entries, .. } => 4 * entries.capacity(),
+            Index::Words(words) => words.slots.capacity() * size_of::<(u64, u32)>(),
+            Index::Strings(strings) => {
+                let ends = strings.strings.capacity() * size_of::<(usize, u32)>();
+                ends + strings.bytes.capacity() + strings.numbers.allocation_size()
+            }
+            Index::Keys { keys, entries } => keys.bytes() + 4 * entries.capacity(),
+        }
+    }
+
     /// The entry of each row of these columns.
     pub fn find(&self, rows: &RecordBatch, columns: &[usize]) -> Result<Vec<u32>, Cause> {
         match (self, columns) {

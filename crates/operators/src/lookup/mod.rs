@@ -13,7 +13,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::take::{take, take_arrays};
 use tidemill_core::error::Cause;
 use tidemill_core::memory::bytes_of_rows;
-use tidemill_core::{Cut, Expression, MemoryBudget, Transform, Transformed};
+use tidemill_core::{Cut, Expression, MemoryAccount, MemoryBudget, Transform, Transformed};
 
 use self::dictionary::DictionaryCache;
 use self::index::{Index, is_dictionary};
@@ -89,6 +89,8 @@ pub struct Dimension {
     index: Index,
     /// If some key has several rows, those of key `i` are `rows[starts[i]..starts[i + 1]]`.
     rows_of_keys: Option<RowsOfKeys>,
+    /// What it holds, as long as it is there.
+    account: Option<MemoryAccount>,
 }
 
 #[derive(Debug)]
@@ -126,7 +128,24 @@ impl Dimension {
         let entries: Vec<u32> = numbers.iter().enumerate().map(entry).collect();
         let key_types = keys.iter().map(|key| table.column(*key).data_type().clone()).collect();
         let index = Index::new(&table, &keys, numbering, &entries)?;
-        Ok(Dimension { table, keys, key_types, index, rows_of_keys })
+        Ok(Dimension { table, keys, key_types, index, rows_of_keys, account: None })
+    }
+
+    /// Counts its rows and its index against a limit, as long as it is there.
+    ///
+    /// # Errors
+    /// [`Cause::resource`] if the limit would be passed.
+    pub fn counted(mut self, memory: &MemoryBudget) -> Result<Self, Cause> {
+        let mut account = memory.account();
+        account.grow("a table in which rows are looked up", self.bytes())?;
+        self.account = Some(account);
+        Ok(self)
+    }
+
+    /// About how many bytes its rows and its index take.
+    fn bytes(&self) -> u64 {
+        let numbers = self.rows_of_keys.as_ref().map_or(0, |of| of.starts.len() + of.rows.len());
+        (bytes_of_rows(&self.table) + self.index.bytes() + numbers * size_of::<u32>()) as u64
     }
 
     /// Where to divide rows with these entries so that each piece has few enough pairs, or is one row.

@@ -128,7 +128,11 @@ impl Prepared {
                 "LIMIT on a table (an aggregate without a window) whose input never ends",
                 "remove LIMIT, or group by a window",
             )),
-            _ => Prepared::finished(query, context),
+            other => {
+                // What it has of tables is read again.
+                drop(other);
+                Prepared::finished(query, context)
+            }
         }
     }
 

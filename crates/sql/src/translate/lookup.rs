@@ -9,6 +9,7 @@ use datafusion::logical_expr::{Expr, Join, lit};
 use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, LookupSpec, output_schema};
 
 use super::columns::{schema_of, stream_schema, unique};
+use super::memory_pool::limit_reached;
 use super::not_streaming::join_words;
 use super::{Relation, Role, Translator, as_column, is_static, read_static, refuse};
 
@@ -55,10 +56,9 @@ impl Translator {
         if is_crossed {
             places.push(table_columns);
         }
-        let dimension =
-            Arc::new(Dimension::new(table, places).map_err(|cause| {
-                refuse(cause.to_string(), "join on columns of a type that can be compared")
-            })?);
+        let dimension = Dimension::new(table, places)
+            .map_err(|cause| refuse(cause.to_string(), "join on columns of a type that can be compared"))?;
+        let dimension = Arc::new(dimension.counted(&self.limits.memory).map_err(limit_reached)?);
         let (stream_output, table_output) =
             ((0..stream.columns).map(LookupColumn::Stream), (0..shown_columns).map(LookupColumn::Dimension));
         let columns: Vec<LookupColumn> = match swapped {
