@@ -68,19 +68,30 @@ const STATISTICS: &str = "SELECT window_start, host, count(*) AS points, min(v) 
 
 /// Runs the pipeline until a sink has everything, and kills it after this many answers each time.
 fn killed_after(folder: &Path, port: u16, kills: &[u64], mut has_all: impl FnMut() -> bool) {
+    // The signal of Ctrl-C kills a command that has not come so far as to catch it.
+    let running = || {
+        let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+        log.matches("Ctrl-C ends it cleanly").count()
+    };
+    let mut before = running();
     let mut child = Run::begin(folder);
     let sender = Sender::start(port, "agent-7", bodies());
     for &answers in kills {
         child.wait_until("so many are answered", || sender.answered() >= answers);
         // Every third time in order, at other times as hard as can be.
         match answers % 3 {
-            0 => child.interrupt(),
+            0 => {
+                child.wait_until("it can be interrupted", || running() > before);
+                child.interrupt();
+            }
             _ => child.kill(),
         }
+        before = running();
         child = Run::begin(folder);
     }
     sender.join();
     wait_until("the sinks have all", &mut has_all);
+    child.wait_until("it can be interrupted", || running() > before);
     child.interrupt();
     let log = fs::read_to_string(folder.join("log")).unwrap();
     // One that is killed at once says nothing, and on a busy machine that may be each but the last one.
