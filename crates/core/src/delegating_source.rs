@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
 use crate::connections::{Heard, Stretch};
 use crate::error::Cause;
-use crate::source::{Admission, Faults, Polled, Progress, Source, SourceOffset, SourceOffsets};
+use crate::source::{Admission, Faults, Polled, Progress, Refused, Source, SourceOffset, SourceOffsets};
 use crate::source_threads::SourceThreads;
 
 /// A source that changes some of what another one does. It is a [`Source`] itself: what it does not implement here goes to
@@ -70,9 +71,32 @@ pub trait DelegatingSource: Send {
         self.inner_mut().admit_by(admission)
     }
 
+    /// As [`Source::offsets`].
+    fn offsets(&mut self) -> Vec<SourceOffset> {
+        self.inner_mut().offsets()
+    }
+
+    /// As [`Source::acknowledge`].
+    fn acknowledge(&mut self, rows: u64) {
+        self.inner_mut().acknowledge(rows);
+    }
+
+    /// As [`Source::connections`].
+    fn connections(&mut self) -> Vec<Heard> {
+        self.inner_mut().connections()
+    }
+
     /// As [`Source::faults`].
     fn faults(&mut self) -> Faults {
         self.inner_mut().faults()
+    }
+
+    /// As [`Source::refused_rows`].
+    ///
+    /// # Errors
+    /// As there.
+    fn refused_rows(&mut self, rows: &RecordBatch, refused: &Refused) -> Result<(), Cause> {
+        self.inner_mut().refused_rows(rows, refused)
     }
 }
 
@@ -88,7 +112,7 @@ impl<S: DelegatingSource> Source for S {
     }
 
     fn offsets(&mut self) -> Vec<SourceOffset> {
-        self.inner_mut().offsets()
+        DelegatingSource::offsets(self)
     }
 
     fn resume(&mut self, offsets: &SourceOffsets) -> Result<(), Cause> {
@@ -96,7 +120,7 @@ impl<S: DelegatingSource> Source for S {
     }
 
     fn acknowledge(&mut self, rows: u64) {
-        self.inner_mut().acknowledge(rows);
+        DelegatingSource::acknowledge(self, rows);
     }
 
     fn refuse(&mut self, last: u64) {
@@ -112,7 +136,7 @@ impl<S: DelegatingSource> Source for S {
     }
 
     fn connections(&mut self) -> Vec<Heard> {
-        self.inner_mut().connections()
+        DelegatingSource::connections(self)
     }
 
     fn recorded_stretches(&mut self) -> Vec<Stretch> {
@@ -129,6 +153,14 @@ impl<S: DelegatingSource> Source for S {
 
     fn faults(&mut self) -> Faults {
         DelegatingSource::faults(self)
+    }
+
+    fn keep_bad_records(&mut self) {
+        self.inner_mut().keep_bad_records();
+    }
+
+    fn refused_rows(&mut self, rows: &RecordBatch, refused: &Refused) -> Result<(), Cause> {
+        DelegatingSource::refused_rows(self, rows, refused)
     }
 
     fn progress(&self) -> Progress {

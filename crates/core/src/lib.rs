@@ -5,6 +5,7 @@
 //! Within a cycle every event has a *position*, and rows caused by an event carry its position ([`batch`]). So rows
 //! have one defined order, with any number of workers.
 
+mod bad_record;
 pub mod batch;
 pub mod clock;
 pub mod column;
@@ -34,6 +35,7 @@ pub mod source_threads;
 pub mod state;
 pub mod transform;
 
+pub use bad_record::{BadRecord, BadRecords, RecordContent};
 pub use batch::{Batch, PartitionedBatch, Rows, Run, SharedRows};
 pub use clock::{Clock, ManualClock, SystemClock, ThreadTime, TimeOfDay};
 pub use connections::{Heard, Stretch};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 
+use crate::bad_record::BadRecords;
 use crate::connections::{Heard, Stretch};
 use crate::error::Cause;
 use crate::notices::Notices;
@@ -96,6 +97,8 @@ pub struct Faults {
     pub samples: Vec<String>,
     /// Facts about the input that caused nothing to be left out. Each is reported once.
     pub notices: Notices,
+    /// The records themselves, if they are to be kept ([`Source::keep_bad_records`]).
+    pub records: Option<BadRecords>,
 }
 
 impl Faults {
@@ -107,6 +110,65 @@ impl Faults {
         self.count += 1;
         if self.samples.len() < Faults::SAMPLES_MAX {
             self.samples.push(text.into());
+        }
+    }
+
+    /// Counts a record of text at this place, and keeps it if records are kept. The reason is created only if it is
+    /// needed.
+    ///
+    /// ```
+    /// use tidemill_core::source::Faults;
+    /// let mut faults = Faults::default();
+    /// faults.keep_records();
+    /// faults.add_record(|| "clicks.csv, line 7".into(), || "'x' is not a BIGINT".into(), b"x,1");
+    /// assert_eq!(faults.samples, ["clicks.csv, line 7: 'x' is not a BIGINT"]);
+    /// assert_eq!(faults.records.unwrap().kept()[0].place, "clicks.csv, line 7");
+    /// ```
+    pub fn add_record(
+        &mut self,
+        place: impl FnOnce() -> String,
+        reason: impl FnOnce() -> String,
+        text: &[u8],
+    ) {
+        self.count += 1;
+        let has_room = self.samples.len() < Faults::SAMPLES_MAX;
+        if !has_room && self.records.is_none() {
+            return;
+        }
+        let (place, reason) = (place(), reason());
+        if has_room {
+            self.samples.push(format!("{place}: {reason}"));
+        }
+        if let Some(records) = &mut self.records {
+            records.add(place, reason, text);
+        }
+    }
+
+    /// Counts a row at this place, and keeps it if records are kept. `row` returns it as a JSON object.
+    pub fn add_row(&mut self, place: String, reason: String, row: impl FnOnce() -> String) {
+        self.add(format!("{place}: {reason}"));
+        if let Some(records) = &mut self.records {
+            records.add_row(place, reason, row());
+        }
+    }
+
+    /// From now on keeps the records of which it is told.
+    pub fn keep_records(&mut self) {
+        self.records.get_or_insert_default();
+    }
+
+    /// The faults so far. It keeps records as before.
+    #[must_use]
+    pub fn take(&mut self) -> Faults {
+        let records = self.records.is_some().then(BadRecords::default);
+        std::mem::replace(self, Faults { records, ..Faults::default() })
+    }
+
+    /// Changes what the texts say about places: those of the samples, which begin with one, and those of the records.
+    pub fn change_places(&mut self, mut change: impl FnMut(&mut String)) {
+        self.samples.iter_mut().for_each(&mut change);
+        if let Some(records) = &mut self.records {
+            records.change(|record| change(&mut record.place));
         }
     }
 
@@ -133,6 +195,9 @@ impl Faults {
         self.notices.merge(other.notices);
         let room = Faults::SAMPLES_MAX - self.samples.len().min(Faults::SAMPLES_MAX);
         self.samples.extend(other.samples.into_iter().take(room));
+        if let Some(records) = other.records {
+            self.records.get_or_insert_default().merge(records);
+        }
     }
 }
 
@@ -304,6 +369,19 @@ pub trait Source: Send {
     /// Faults since this was last asked.
     fn faults(&mut self) -> Faults {
         Faults::default()
+    }
+
+    /// From now on its faults have the records that could not be read ([`Faults::records`]). A source that has no
+    /// records of text need not. Called before the first poll, after columns were selected.
+    fn keep_bad_records(&mut self) {}
+
+    /// Rows of those that were polled last may not come in. Called for each batch of rows with such rows, before
+    /// anything is acknowledged behind it, unless the source has asked by itself ([`Source::admit_by`]).
+    ///
+    /// # Errors
+    /// If the source cannot continue.
+    fn refused_rows(&mut self, _rows: &RecordBatch, _refused: &Refused) -> Result<(), Cause> {
+        Ok(())
     }
 
     /// How far it has been read.

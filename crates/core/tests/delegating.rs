@@ -69,6 +69,12 @@ impl Source for Other {
     fn faults(&mut self) -> Faults {
         Faults { count: 7, ..Faults::default() }
     }
+    fn keep_bad_records(&mut self) {
+        self.note("keep bad records");
+    }
+    fn refused_rows(&mut self, rows: &RecordBatch, _refused: &Refused) -> Result<(), Cause> {
+        Err(Cause::user(format!("refused of {}", rows.num_rows())))
+    }
     fn progress(&self) -> Progress {
         Progress { done: 5, total: Some(9) }
     }
@@ -172,8 +178,21 @@ fn a_source_that_changes_nothing_is_the_other_one() {
     assert_eq!(source.faults().count, 7);
     assert_eq!(source.progress(), Progress { done: 5, total: Some(9) });
     assert!(source.is_finite());
+    source.keep_bad_records();
+    let rows = RecordBatch::new_empty(source.schema());
+    let refused = source.refused_rows(&rows, &Refused::default());
+    assert_eq!(&*refused.unwrap_err().message, "refused of 0");
     let calls = calls.lock().unwrap();
-    assert_eq!(*calls, ["poll 3ms", "acknowledge 8", "refuse 4", "watch None", "connections", "recorded"]);
+    let expected = [
+        "poll 3ms",
+        "acknowledge 8",
+        "refuse 4",
+        "watch None",
+        "connections",
+        "recorded",
+        "keep bad records",
+    ];
+    assert_eq!(*calls, expected);
 }
 
 #[test]

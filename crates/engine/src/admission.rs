@@ -33,13 +33,18 @@ impl AdmissionFilter {
         AdmissionFilter { admission, faults: Faults::default() }
     }
 
-    /// The rows that may come in, and which these are; `None`: all.
-    pub fn admit(&mut self, rows: RecordBatch) -> Result<(RecordBatch, Option<BooleanArray>), Cause> {
+    /// The rows of the source that may come in, and which these are; `None`: all. Tells the source of the others.
+    pub fn admit(
+        &mut self,
+        rows: RecordBatch,
+        source: &mut dyn Source,
+    ) -> Result<(RecordBatch, Option<BooleanArray>), Cause> {
         let Some(admission) = &mut self.admission else { return Ok((rows, None)) };
         let refused = admission.refused(&rows)?;
         if refused.rows.is_empty() {
             return Ok((rows, None));
         }
+        source.refused_rows(&rows, &refused)?;
         (0..refused.rows.len()).for_each(|place| self.fault(refused.reason(place)));
         let admitted = refused.admitted(rows.num_rows());
         let rows = filter_record_batch(&rows, &admitted)

@@ -143,7 +143,9 @@ impl FeedState {
         self.skipped.fetch_add(rows, Ordering::Relaxed);
     }
 
-    pub fn add_faults(&self, faults: Faults) {
+    pub fn add_faults(&self, mut faults: Faults) {
+        // Whoever wants them has taken them.
+        faults.records = None;
         if !faults.is_empty() {
             let mut told = self.lock();
             self.log_notices(&faults);

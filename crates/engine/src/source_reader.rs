@@ -57,7 +57,7 @@ impl SourceReader {
         state: &FeedState,
     ) -> Result<(RecordBatch, Vec<Stretch>), Cause> {
         let new = rows.slice(known, rows.num_rows() - known);
-        let (rows, admitted) = self.gate.admit(new)?;
+        let (rows, admitted) = self.gate.admit(new, self.source.as_mut())?;
         state.add_faults(self.gate.faults());
         let is_in = |row: usize| {
             row.checked_sub(known)

@@ -1,42 +1,24 @@
 //! A file of refused rows.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tidemill_core::{Cause, FaultLog};
 
 use super::DeadLetter;
-
-/// The largest file. A target that refuses more rows than fit needs someone to look at it.
-const BYTES_MAX: u64 = 64 << 20;
-/// The version of a line.
-const VERSION: u64 = 1;
-/// What each line begins with.
-const HEAD: &str = "{\"version\":";
+use super::letter_file::{BYTES_MAX, LetterFile, VERSION, parsed};
 
 /// The rows that a sink's target refuses, as JSON, one line each: version, sink, cycle, position, reason and row.
 ///
 /// The letters of a cycle are written and forced to disk before the cycle is committed. After a crash between the two,
 /// the cycle comes again with the same letters. Those that are already there are not written again.
 pub struct DeadLetterFile {
-    path: PathBuf,
+    file: LetterFile,
     sink: String,
-    file: File,
-    bytes: u64,
     /// Lines of an earlier run that may come again, and how often each is there.
     earlier: HashMap<String, u32>,
     /// The last cycle that has such lines.
     last_earlier: u64,
-}
-
-impl Drop for DeadLetterFile {
-    fn drop(&mut self) {
-        // A child process that was just started has the file open, too, until it executes its program: closing it here
-        // would not end the lock.
-        let _ = self.file.unlock();
-    }
 }
 
 impl DeadLetterFile {
@@ -46,36 +28,15 @@ impl DeadLetterFile {
     /// # Errors
     /// [`Cause::user`] if the file cannot be opened, is in use, or holds something else.
     pub fn open(path: &Path, sink: &str, resume: bool) -> Result<DeadLetterFile, Cause> {
-        let mut options = OpenOptions::new();
-        let opened = options.read(true).write(true).create(true).truncate(false).open(path);
-        let mut file = opened.map_err(|error| unusable(path, &error.to_string()))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(unusable(
-                    path,
-                    "another sink or another run is writing to it; give each its own \
-                    file",
-                ));
-            }
-            Err(TryLockError::Error(error)) => return Err(unusable(path, &error.to_string())),
-        }
-        let (lines, bytes) = read(path, &mut file)?;
-        let mut letters = DeadLetterFile {
-            path: path.to_owned(),
-            sink: sink.to_owned(),
-            file,
-            bytes,
-            earlier: HashMap::new(),
-            last_earlier: 0,
-        };
+        let (file, lines) = LetterFile::open(path, cycle_of)?;
+        let (earlier, last_earlier) = (HashMap::new(), 0);
+        let mut letters = DeadLetterFile { file, sink: sink.to_owned(), earlier, last_earlier };
         if resume {
             for (cycle, line) in lines {
                 letters.last_earlier = letters.last_earlier.max(cycle);
                 *letters.earlier.entry(line).or_default() += 1;
             }
         }
-        letters.cut_to(bytes)?;
         Ok(letters)
     }
 
@@ -92,25 +53,15 @@ impl DeadLetterFile {
                 text.push('\n');
             }
         }
-        if text.is_empty() {
-            return Ok(());
-        }
-        let bytes = self.bytes + text.len() as u64;
-        if bytes > BYTES_MAX {
+        if !self.file.has_room_for(text.len()) {
             return Err(Cause::resource(format!(
                 "the file of dead letters '{}' has reached {} MiB; find out why so many rows are refused, move \
                  the file away, and start the query again",
-                self.path.display(),
+                self.file.path().display(),
                 BYTES_MAX >> 20
             )));
         }
-        let written = self.file.write_all(text.as_bytes()).and_then(|()| self.file.sync_data());
-        if let Err(error) = written {
-            self.cut_to(self.bytes)?;
-            return Err(unwritten(&self.path, &error));
-        }
-        self.bytes = bytes;
-        Ok(())
+        self.file.append(text.as_bytes()).map_err(|error| self.file.unwritten(&error))
     }
 
     /// Keeps refused rows, and reports them.
@@ -136,77 +87,21 @@ impl DeadLetterFile {
             _ => false,
         }
     }
-
-    /// Removes what a write has left unfinished.
-    fn cut_to(&mut self, bytes: u64) -> Result<(), Cause> {
-        let cut = self.file.set_len(bytes).and_then(|()| self.file.seek(SeekFrom::Start(bytes)));
-        cut.map(drop).map_err(|error| unwritten(&self.path, &error))
-    }
 }
 
 fn line(sink: &str, letter: &DeadLetter) -> String {
     let DeadLetter { cycle, position, reason, row } = letter;
     let (sink, reason) = (serde_json::Value::from(sink), serde_json::Value::from(reason.as_str()));
     format!(
-        "{HEAD}{VERSION},\"sink\":{sink},\"cycle\":{cycle},\"position\":{position},\"reason\":{reason},\"row\":{row}}}"
+        "{{\"version\":{VERSION},\"sink\":{sink},\"cycle\":{cycle},\"position\":{position},\"reason\":{reason},\
+         \"row\":{row}}}"
     )
-}
-
-/// The lines of the file with their cycles, and where they end. What a crash has left behind them is not counted.
-fn read(path: &Path, file: &mut File) -> Result<(Vec<(u64, String)>, u64), Cause> {
-    let mut text = Vec::new();
-    // One byte more, so that a file that is too large is noticed.
-    file.take(BYTES_MAX + 1).read_to_end(&mut text).map_err(|error| unusable(path, &error.to_string()))?;
-    if text.len() as u64 > BYTES_MAX {
-        return Err(unusable(path, &format!("it has more than {} MiB; move it away", BYTES_MAX >> 20)));
-    }
-    let (mut lines, mut end, mut place) = (Vec::new(), 0, 0);
-    let mut bad = None;
-    for (number, line) in text.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        place += line.len();
-        match (cycle_of(line), bad) {
-            (Some(letter), None) => {
-                lines.push(letter);
-                end = place;
-            }
-            (Some(_), Some(bad)) => return Err(other_content(path, bad)),
-            (None, _) => bad = bad.or(Some(number + 1)),
-        }
-    }
-    match bad {
-        Some(bad) if !is_torn(&text[end..]) => Err(other_content(path, bad)),
-        _ => Ok((lines, end as u64)),
-    }
-}
-
-/// Whether a crash may have left this: the beginning of a line, or zeros in place of what was not on the disk yet.
-fn is_torn(rest: &[u8]) -> bool {
-    let is_begun = rest.iter().zip(HEAD.as_bytes()).all(|(byte, expected)| byte == expected);
-    rest.contains(&0) || (is_begun && !rest.contains(&b'\n'))
 }
 
 /// The cycle of a letter, and the letter; `None` if it is none.
-fn cycle_of(line: &[u8]) -> Option<(u64, String)> {
-    let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
-    let letter: serde_json::Value = serde_json::from_str(line).ok()?;
-    let number = |name: &str| letter.get(name).and_then(serde_json::Value::as_u64);
-    let cycle = number("version").filter(|version| *version == VERSION).and_then(|_| number("cycle"))?;
+fn cycle_of(line: &str) -> Option<(u64, String)> {
+    let cycle = parsed(line)?.get("cycle").and_then(serde_json::Value::as_u64)?;
     Some((cycle, line.to_owned()))
-}
-
-fn other_content(path: &Path, line: usize) -> Cause {
-    unusable(
-        path,
-        &format!("line {line} is not a dead letter that this version can read; choose another file"),
-    )
-}
-
-fn unusable(path: &Path, reason: &str) -> Cause {
-    Cause::user(format!("dead_letters = '{}': {reason}", path.display()))
-}
-
-fn unwritten(path: &Path, error: &std::io::Error) -> Cause {
-    Cause::operation(format!("cannot write dead letters to '{}': {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -267,7 +162,7 @@ mod tests {
                 std::fs::write(&path, &torn).unwrap();
                 let mut letters = DeadLetterFile::open(&path, "s", true)
                     .unwrap_or_else(|cause| panic!("{length} bytes and {zeros} zeros: {cause}"));
-                assert_eq!(letters.bytes as usize, if length < first { 0 } else { first });
+                assert_eq!(letters.file.bytes() as usize, if length < first { 0 } else { first });
                 letters.write(&[letter(0, 1), letter(1, 2)]).unwrap();
                 drop(letters);
                 assert_eq!(std::fs::read(&path).unwrap(), whole, "{length} bytes and {zeros} zeros");

@@ -1,17 +1,21 @@
-//! Rows that a target refuses. They are kept separately, with the reason, so that the others can continue.
+//! Rows that a target refuses, and records of sources that cannot be read. They are kept separately, with the reason, so
+//! that the others can continue.
 
 mod dead_letter_sink;
 mod file;
+mod letter_file;
+mod source_letter_file;
+mod source_letters;
 
 pub use dead_letter_sink::DeadLetterSink;
 pub use file::DeadLetterFile;
-
-use std::fmt::Write;
+pub use source_letter_file::SourceLetterFile;
+pub use source_letters::SourceLetters;
 
 use arrow_array::RecordBatch;
 use tidemill_core::{Cause, RefusedRow};
 
-use crate::formats::encode::{NdjsonEncoder, TextEncoder};
+use crate::formats::encode::{ascii, row_json};
 
 /// A row that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,53 +68,6 @@ impl DeadLetter {
             false => self.row.clone(),
         }
     }
-}
-
-fn row_json(row: &RecordBatch) -> String {
-    let mut text = Vec::new();
-    let written =
-        NdjsonEncoder::of_any_value(row.schema_ref()).and_then(|mut encoder| encoder.rows(row, &mut text));
-    match written {
-        Ok(()) => ascii(&without_zeros(String::from_utf8_lossy(&text).trim_end())),
-        Err(cause) => format!("{{\"error\": \"{}\"}}", ascii(&cause.to_string()).replace('"', "'")),
-    }
-}
-
-/// JSON in which the escape of the character of code 0 is spelled out, because PostgreSQL cannot read any field of an
-/// object that has one.
-fn without_zeros(json: &str) -> String {
-    let mut spelled = String::with_capacity(json.len());
-    let mut rest = json;
-    while let Some(at) = rest.find('\\') {
-        let (before, escape) = rest.split_at(at);
-        spelled.push_str(before);
-        let (escape, after) = match escape.starts_with("\\u0000") {
-            true => ("\\\\u0000", &escape[6..]),
-            // The character after a backslash is ASCII.
-            false => escape.split_at(escape.len().min(2)),
-        };
-        spelled.push_str(escape);
-        rest = after;
-    }
-    spelled + rest
-}
-
-/// The text with everything but printable ASCII written as JSON escapes.
-fn ascii(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    let mut units = [0; 2];
-    for character in text.chars() {
-        match character {
-            ' '..='~' => escaped.push(character),
-            other => {
-                for unit in other.encode_utf16(&mut units) {
-                    // Writing to a text cannot fail.
-                    let _ = write!(escaped, "\\u{unit:04x}");
-                }
-            }
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

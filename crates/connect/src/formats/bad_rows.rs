@@ -26,9 +26,16 @@ pub(crate) struct BadRows {
     bad: Vec<bool>,
     count: u64,
     reasons: Vec<(usize, String)>,
+    /// Whether each bad row needs its reason.
+    keeps_all: bool,
 }
 
 impl BadRows {
+    /// For what is reported to these faults.
+    pub(crate) fn of(faults: &Faults) -> BadRows {
+        BadRows { keeps_all: faults.records.is_some(), ..BadRows::default() }
+    }
+
     /// Marks a row of `rows`. The reason is created only if it is to be shown.
     #[cold]
     pub(crate) fn mark(&mut self, row: usize, rows: usize, reason: impl FnOnce() -> String) {
@@ -37,9 +44,14 @@ impl BadRows {
             return;
         }
         self.count += 1;
-        if self.reasons.len() < Faults::SAMPLES_MAX {
+        if self.keeps_all || self.reasons.len() < Faults::SAMPLES_MAX {
             self.reasons.push((row, reason()));
         }
+    }
+
+    /// Whether all bad rows are reported with their records.
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.keeps_all
     }
 
     /// Whether one of these rows is bad.
@@ -52,12 +64,28 @@ impl BadRows {
         (self.count > 0).then(|| self.bad.iter().map(|bad| Some(!bad)).collect())
     }
 
-    /// Adds them to `faults`; `place` returns the place of a row.
-    pub(crate) fn report(mut self, faults: &mut Faults, place: impl Fn(usize) -> String) {
+    /// Adds them to `faults`; `place` returns the place of a row, and `text` its record.
+    pub(crate) fn report<'a>(
+        self,
+        faults: &mut Faults,
+        place: impl Fn(usize) -> String,
+        text: impl Fn(usize) -> &'a [u8],
+    ) {
+        self.report_rows(faults, |faults, row, reason| {
+            faults.add_record(|| place(row), || reason, text(row));
+        });
+    }
+
+    /// Reports each row of which the reason is known to `add`, in their order, and counts the others.
+    pub(crate) fn report_rows(
+        mut self,
+        faults: &mut Faults,
+        mut add: impl FnMut(&mut Faults, usize, String),
+    ) {
         self.reasons.sort_by_key(|(row, _)| *row);
         let shown = self.reasons.len() as u64;
         for (row, reason) in self.reasons {
-            faults.add(format!("{}: {reason}", place(row)));
+            add(faults, row, reason);
         }
         faults.count += self.count - shown;
     }

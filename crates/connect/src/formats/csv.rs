@@ -221,12 +221,11 @@ impl CsvDecoder {
     /// Counts a fault of the record at `at` in the block that begins at `start`.
     #[cold]
     fn fault(&mut self, start: usize, at: usize, reason: &str) {
-        if self.faults.samples.len() < Faults::SAMPLES_MAX {
-            let line = self.line + newlines(&self.buffer[start..at]);
-            self.faults.add(format!("{}, line {line}: {reason}", self.place));
-        } else {
-            self.faults.count += 1;
-        }
+        let CsvDecoder { faults, buffer, line, place, .. } = self;
+        let place = || format!("{place}, line {}", *line + newlines(&buffer[start..at]));
+        // Reading goes on with the next line.
+        let end = memchr::memchr(b'\n', &buffer[at..]).map_or(buffer.len(), |length| at + length);
+        faults.add_record(place, || reason.to_owned(), without_carriage_return(&buffer[at..end]));
     }
 
     /// Makes a batch of the records in `buffer[start..end]`.
@@ -235,7 +234,9 @@ impl CsvDecoder {
         if rows == 0 {
             return Ok(());
         }
-        let mut bad = BadRows::default();
+        let mut bad = BadRows::of(&self.faults);
+        // The bytes that are no text are overwritten.
+        let as_sent = bad.keeps_all().then(|| self.buffer[start..end].to_vec());
         self.records.check_bytes(&mut self.buffer, start, end, &mut bad);
         let Ok(text) = std::str::from_utf8(&self.buffer[start..end]) else {
             return Err(Cause::bug(format!("{}: a block that is not UTF-8 was not detected", self.place)));
@@ -252,10 +253,13 @@ impl CsvDecoder {
         }
         let batch = good_rows(self.schema.clone(), columns, rows, &bad)?;
         let (ranges, line, buffer, place) = (&self.records.ranges, self.line, &self.buffer, &self.place);
-        bad.report(&mut self.faults, |row| {
-            let line = line + newlines(&buffer[start..ranges[row].0 as usize]);
-            format!("{place}, line {line}")
-        });
+        let line = |row: usize| line + newlines(&buffer[start..ranges[row].0 as usize]);
+        let text = |row: usize| {
+            let (begin, end) = (ranges[row].0 as usize - start, ranges[row].1 as usize - start);
+            let record = as_sent.as_ref().map_or(&[][..], |block| &block[begin..end]);
+            without_carriage_return(record.strip_suffix(b"\n").unwrap_or(record))
+        };
+        bad.report(&mut self.faults, |row| format!("{place}, line {}", line(row)), text);
         batches.extend((batch.num_rows() > 0).then_some(batch));
         Ok(())
     }
@@ -317,9 +321,17 @@ impl RecordDecoder for CsvDecoder {
         self.run(true, batches)
     }
 
-    fn faults(&mut self) -> Faults {
-        std::mem::take(&mut self.faults)
+    fn keep_bad_records(&mut self) {
+        self.faults.keep_records();
     }
+
+    fn faults(&mut self) -> Faults {
+        self.faults.take()
+    }
+}
+
+fn without_carriage_return(record: &[u8]) -> &[u8] {
+    record.strip_suffix(b"\r").unwrap_or(record)
 }
 
 fn too_long() -> String {

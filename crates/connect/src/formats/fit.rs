@@ -9,6 +9,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
 use super::bad_rows::{BadRows, no_value};
+use super::encode::row_json;
 use super::text_length::{characters_max, check_length};
 use super::values::good_rows;
 use super::{project, sql_type};
@@ -77,7 +78,7 @@ impl Fit {
         first_row: u64,
         faults: &mut Faults,
     ) -> Result<RecordBatch, Cause> {
-        let mut bad = BadRows::default();
+        let mut bad = BadRows::of(faults);
         let rows = batch.num_rows();
         let mut columns = Vec::with_capacity(self.looked_at.len());
         for (field, at) in &self.looked_at {
@@ -109,7 +110,10 @@ impl Fit {
         }
         columns.truncate(self.schema.fields().len());
         let fitted = good_rows(self.schema.clone(), columns, rows, &bad)?;
-        bad.report(faults, |row| format!("{place}, row {}", first_row + row as u64));
+        bad.report_rows(faults, |faults, row, reason| {
+            let place = format!("{place}, row {}", first_row + row as u64);
+            faults.add_row(place, reason, || row_json(&batch.slice(row, 1)));
+        });
         Ok(fitted)
     }
 }

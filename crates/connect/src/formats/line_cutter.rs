@@ -1,5 +1,6 @@
 //! Cuts text that comes in pieces into its lines.
 
+use tidemill_core::BadRecords;
 use tidemill_core::error::Cause;
 
 use super::{RECORD_LIMIT_BYTES, Waiting};
@@ -15,7 +16,14 @@ pub(super) struct LineCutter {
 }
 
 /// A line without its end, or why it is none.
-pub(super) type Cut<'a> = Result<&'a str, String>;
+pub(super) type Cut<'a> = Result<&'a str, BadLine<'a>>;
+
+/// Bytes that are no line.
+pub(super) struct BadLine<'a> {
+    pub(super) reason: String,
+    /// Its bytes, or the first of them.
+    pub(super) bytes: &'a [u8],
+}
 
 impl LineCutter {
     pub(super) fn new() -> LineCutter {
@@ -70,9 +78,18 @@ impl LineCutter {
 
     /// Takes a piece of a line; drops it if the line is too long.
     fn extend(&mut self, bytes: &[u8]) {
-        self.is_too_long |= self.begun.len() + bytes.len() > RECORD_LIMIT_BYTES;
+        if self.is_too_long {
+            return;
+        }
+        self.is_too_long = self.begun.len() + bytes.len() > RECORD_LIMIT_BYTES;
         match self.is_too_long {
-            true => self.begun.clear(),
+            // Somebody may want to see what it began with.
+            true => {
+                let missing = (BadRecords::RECORD_BYTES_MAX + 1).saturating_sub(self.begun.len());
+                self.begun.extend_from_slice(&bytes[..bytes.len().min(missing)]);
+                self.begun.truncate(BadRecords::RECORD_BYTES_MAX + 1);
+                self.begun.shrink_to_fit();
+            }
             false => self.begun.extend_from_slice(bytes),
         }
     }
@@ -81,7 +98,10 @@ impl LineCutter {
     fn end_line(&mut self, take: &mut impl FnMut(u64, Cut<'_>) -> Result<(), Cause>) -> Result<(), Cause> {
         let number = self.number();
         let taken = match std::mem::take(&mut self.is_too_long) {
-            true => take(number, Err(format!("more than {RECORD_LIMIT_BYTES} bytes"))),
+            true => {
+                let reason = format!("more than {RECORD_LIMIT_BYTES} bytes");
+                take(number, Err(BadLine { reason, bytes: &self.begun }))
+            }
             false => take(number, text_of(&self.begun)),
         };
         self.begun.clear();
@@ -96,5 +116,6 @@ impl LineCutter {
 
 fn text_of(line: &[u8]) -> Cut<'_> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    std::str::from_utf8(line).map_err(|_| "bytes that are not UTF-8".to_owned())
+    let reason = || "bytes that are not UTF-8".to_owned();
+    std::str::from_utf8(line).map_err(|_| BadLine { reason: reason(), bytes: line })
 }

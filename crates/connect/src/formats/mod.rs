@@ -233,6 +233,9 @@ pub trait RecordDecoder: Send {
         Vec::new()
     }
 
+    /// From now on its faults have the records that could not be read. A decoder that does not keep them need not.
+    fn keep_bad_records(&mut self) {}
+
     /// Faults since this was last asked.
     fn faults(&mut self) -> Faults;
 }

@@ -81,15 +81,21 @@ struct LineRange {
     number: u64,
 }
 
-/// The rows of a block that could be decoded, and their line numbers.
+impl LineRange {
+    fn of(self, buffer: &[u8]) -> &[u8] {
+        &buffer[self.begin..self.end]
+    }
+}
+
+/// The rows of a block that could be decoded, and their lines.
 struct DecodedParts<'a> {
     parts: &'a mut Vec<RecordBatch>,
-    lines: &'a mut Vec<u64>,
+    lines: &'a mut Vec<LineRange>,
 }
 
 impl DecodedParts<'_> {
     fn keep(&mut self, lines: &[LineRange], batch: RecordBatch) {
-        self.lines.extend(lines.iter().map(|line| line.number));
+        self.lines.extend(lines);
         self.parts.push(batch);
     }
 }
@@ -142,7 +148,8 @@ impl NdjsonDecoder {
         self.buffer.drain(..start);
         if self.buffer.len() > RECORD_LIMIT_BYTES {
             if !self.discarding {
-                self.fault(self.line, too_long());
+                let begun = std::mem::take(&mut self.buffer);
+                self.fault(self.line, &begun, too_long());
             }
             self.discarding = true;
             self.buffer.clear();
@@ -172,7 +179,7 @@ impl NdjsonDecoder {
             match self.check(bytes) {
                 Ok(true) => lines.push(line),
                 Ok(false) => {}
-                Err(reason) => self.fault(line.number, reason),
+                Err(reason) => self.fault(line.number, bytes, reason),
             }
             if lines.len() == self.batch_rows {
                 self.emit(buffer, &lines, batches)?;
@@ -204,8 +211,10 @@ impl NdjsonDecoder {
         }
     }
 
-    fn fault(&mut self, line: u64, reason: impl std::fmt::Display) {
-        self.faults.add(format!("{}, line {line}: {reason}", self.place));
+    fn fault(&mut self, line: u64, record: &[u8], reason: impl std::fmt::Display) {
+        let NdjsonDecoder { faults, place, .. } = self;
+        let record = record.strip_suffix(b"\r").unwrap_or(record);
+        faults.add_record(|| format!("{place}, line {line}"), || reason.to_string(), record);
     }
 
     fn emit(
@@ -240,7 +249,7 @@ impl NdjsonDecoder {
                 rows.map_err(|error| Cause::bug(error.to_string()).with_source(error))?
             }
         };
-        let batch = self.typed(&rows, &kept)?;
+        let batch = self.typed(&rows, &kept, buffer)?;
         batches.extend((batch.num_rows() > 0).then_some(batch));
         Ok(())
     }
@@ -258,7 +267,7 @@ impl NdjsonDecoder {
         match decode_block(raw, buffer, lines) {
             Ok(batch) if are_alike => kept.keep(lines, batch),
             Ok(batch) => self.keep_alike(raw, buffer, lines, &batch, kept),
-            Err(reason) if lines.len() == 1 => self.fault(lines[0].number, reason),
+            Err(reason) if lines.len() == 1 => self.fault(lines[0].number, lines[0].of(buffer), reason),
             Err(_) => {
                 let (left, right) = lines.split_at(lines.len() / 2);
                 self.decode_lines(raw, are_alike, buffer, left, kept);
@@ -290,7 +299,9 @@ impl NdjsonDecoder {
                     // The next ones are probably like these.
                     self.raw = own;
                 }
-                Err(reason) => lines[run.rows].iter().for_each(|line| self.fault(line.number, &reason)),
+                Err(reason) => {
+                    lines[run.rows].iter().for_each(|line| self.fault(line.number, line.of(buffer), &reason));
+                }
             }
         }
         if done < lines.len() {
@@ -299,8 +310,13 @@ impl NdjsonDecoder {
     }
 
     /// Converts strings to the columns' types.
-    fn typed(&mut self, rows: &RecordBatch, numbers: &[u64]) -> Result<RecordBatch, Cause> {
-        let mut bad = BadRows::default();
+    fn typed(
+        &mut self,
+        rows: &RecordBatch,
+        lines: &[LineRange],
+        buffer: &[u8],
+    ) -> Result<RecordBatch, Cause> {
+        let mut bad = BadRows::of(&self.faults);
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.read.len());
         for column in &self.read {
             let field = self.declared.field(*column);
@@ -320,14 +336,20 @@ impl NdjsonDecoder {
             }
         }
         let batch = good_rows(self.schema.clone(), columns, rows.num_rows(), &bad)?;
-        if let Some(lines) = &mut self.row_lines {
+        if let Some(row_lines) = &mut self.row_lines {
             match bad.good() {
-                None => lines.extend(numbers),
-                Some(good) => lines.extend(good.values().set_indices().map(|row| numbers[row])),
+                None => row_lines.extend(lines.iter().map(|line| line.number)),
+                Some(good) => {
+                    row_lines.extend(good.values().set_indices().map(|row| lines[row].number));
+                }
             }
         }
         let place = &self.place;
-        bad.report(&mut self.faults, |row| format!("{place}, line {}", numbers[row]));
+        let text = |row: usize| {
+            let record = lines[row].of(buffer);
+            record.strip_suffix(b"\r").unwrap_or(record)
+        };
+        bad.report(&mut self.faults, |row| format!("{place}, line {}", lines[row].number), text);
         Ok(batch)
     }
 }
@@ -388,8 +410,12 @@ impl RecordDecoder for NdjsonDecoder {
         self.row_lines.as_mut().map_or(Vec::new(), std::mem::take)
     }
 
+    fn keep_bad_records(&mut self) {
+        self.faults.keep_records();
+    }
+
     fn faults(&mut self) -> Faults {
-        std::mem::take(&mut self.faults)
+        self.faults.take()
     }
 }
 

@@ -11,7 +11,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
 use super::bad_rows::{BadRows, Texts};
-use super::line_cutter::{Cut, LineCutter};
+use super::line_cutter::{BadLine, Cut, LineCutter};
 use super::values::{self, good_rows};
 use super::{DecoderSettings, RecordDecoder, Waiting, project};
 
@@ -170,10 +170,22 @@ impl<P: LineParser> Parts<'_, P> {
     fn take(&mut self, number: u64, line: Cut<'_>, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
         let values = vec![None; self.columns.len()];
         let mut row = ParsedRow { columns: self.columns, values, is_left_out: false };
-        match line.and_then(|line| self.parser.parse(line, &mut row)) {
-            Err(reason) => self.faults.add(format!("{}, line {number}: {reason}", self.place)),
-            Ok(()) if row.is_left_out => {}
-            Ok(()) => self.rows.push(number, &row.values),
+        let parsed = line.and_then(|line| {
+            let parsed = self.parser.parse(line, &mut row);
+            parsed.map(|()| line).map_err(|reason| BadLine { reason, bytes: line.as_bytes() })
+        });
+        match parsed {
+            Err(bad) => {
+                let place = || format!("{}, line {number}", self.place);
+                self.faults.add_record(place, || bad.reason, bad.bytes);
+            }
+            Ok(_) if row.is_left_out => {}
+            Ok(line) => {
+                self.rows.push(number, &row.values);
+                if self.faults.records.is_some() {
+                    self.rows.raw.push(line.to_owned());
+                }
+            }
         }
         if self.rows.lines.len() >= self.batch_rows { self.emit(batches) } else { Ok(()) }
     }
@@ -182,7 +194,7 @@ impl<P: LineParser> Parts<'_, P> {
         if self.rows.lines.is_empty() {
             return Ok(());
         }
-        let mut bad = BadRows::default();
+        let mut bad = BadRows::of(self.faults);
         let mut columns = Vec::with_capacity(self.schema.fields().len());
         for (slot, column) in self.looked_at.iter().enumerate() {
             let (field, texts) = (self.declared.field(*column), self.rows.column(*column));
@@ -198,8 +210,9 @@ impl<P: LineParser> Parts<'_, P> {
             let lines = self.rows.lines.iter().enumerate();
             row_lines.extend(lines.filter(|(row, _)| is_good(*row)).map(|(_, line)| *line));
         }
-        let (lines, place) = (&self.rows.lines, self.place);
-        bad.report(self.faults, |row| format!("{place}, line {}", lines[row]));
+        let (lines, raw, place) = (&self.rows.lines, &self.rows.raw, self.place);
+        let text = |row: usize| raw.get(row).map_or(&[][..], |line| line.as_bytes());
+        bad.report(self.faults, |row| format!("{place}, line {}", lines[row]), text);
         batches.extend((batch.num_rows() > 0).then_some(batch));
         self.rows.clear();
         Ok(())
@@ -213,11 +226,14 @@ struct ParsedTexts {
     text: String,
     /// For each column where its values are in the text.
     columns: Vec<Vec<Option<Range<usize>>>>,
+    /// The lines themselves, if bad ones are kept.
+    raw: Vec<String>,
 }
 
 impl ParsedTexts {
     fn new(columns: usize) -> ParsedTexts {
-        ParsedTexts { lines: Vec::new(), text: String::new(), columns: vec![Vec::new(); columns] }
+        let columns = vec![Vec::new(); columns];
+        ParsedTexts { lines: Vec::new(), text: String::new(), columns, raw: Vec::new() }
     }
 
     fn push(&mut self, line: u64, values: &[Option<Cow<'_, str>>]) {
@@ -238,6 +254,7 @@ impl ParsedTexts {
     fn clear(&mut self) {
         self.lines.clear();
         self.text.clear();
+        self.raw.clear();
         self.columns.iter_mut().for_each(Vec::clear);
     }
 }
@@ -304,7 +321,11 @@ impl<P: LineParser> RecordDecoder for ParsedLines<P> {
         self.row_lines.as_mut().map_or(Vec::new(), std::mem::take)
     }
 
+    fn keep_bad_records(&mut self) {
+        self.faults.keep_records();
+    }
+
     fn faults(&mut self) -> Faults {
-        std::mem::take(&mut self.faults)
+        self.faults.take()
     }
 }

@@ -133,7 +133,10 @@ impl LineConsumer<'_> {
     fn take(&mut self, number: u64, line: Cut<'_>, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
         match line {
             Ok(line) => self.rows.push(number, line),
-            Err(reason) => self.faults.add(format!("{}, line {number}: {reason}", self.place)),
+            Err(bad) => {
+                let place = || format!("{}, line {number}", self.place);
+                self.faults.add_record(place, || bad.reason, bad.bytes);
+            }
         }
         if self.rows.lines.len() == self.batch_rows { self.rows.emit(self.schema, batches) } else { Ok(()) }
     }
@@ -182,7 +185,11 @@ impl RecordDecoder for LinesDecoder {
         taking.rows.emit(taking.schema, batches)
     }
 
+    fn keep_bad_records(&mut self) {
+        self.faults.keep_records();
+    }
+
     fn faults(&mut self) -> Faults {
-        std::mem::take(&mut self.faults)
+        self.faults.take()
     }
 }

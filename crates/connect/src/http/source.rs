@@ -21,6 +21,7 @@ use super::body::ROOM_BYTES;
 use super::server::Server;
 use super::service::Service;
 use super::waiting::{BodyFormat, Outcome, PendingRequest};
+use crate::formats::encode::row_json;
 use crate::formats::line_protocol::LineProtocolDecoder;
 use crate::formats::{BATCH_ROWS, Format, RecordDecoder, project, text_decoder};
 use crate::quotas::ClientQuotas;
@@ -202,17 +203,20 @@ impl HttpSource {
             }
         }
         .unwrap_or_default();
-        for sample in &mut faults.samples {
-            *sample = sample.strip_prefix("request, ").unwrap_or(sample).to_owned();
-        }
+        faults.change_places(|text| *text = text.strip_prefix("request, ").unwrap_or(text).to_owned());
         self.admit(posted.kind, &mut batches, &mut faults)?;
         if posted.kind == BodyFormat::Objects {
-            for sample in &mut faults.samples {
-                *sample = sample.replacen("line", "object", 1);
-            }
+            faults.change_places(|text| *text = text.replacen("line", "object", 1));
         }
-        let places = faults.samples.iter().map(|sample| format!("http {}, {sample}", posted.peer)).collect();
-        self.faults.merge(Faults { count: faults.count, samples: places, ..Faults::default() });
+        let mut reported =
+            Faults { count: faults.count, samples: faults.samples.clone(), ..Faults::default() };
+        reported.records = faults.records.take();
+        let request = posted
+            .request
+            .as_ref()
+            .map_or(String::new(), |request| format!(", request {} of {}", request.sequence, request.client));
+        reported.change_places(|text| *text = format!("http {}{request}, {text}", posted.peer));
+        self.faults.merge(reported);
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         self.made += rows as u64;
         let outcome = Outcome { rows, faults, refused_for: None };
@@ -247,6 +251,10 @@ impl HttpSource {
             for (place, row) in refused.rows.iter().enumerate() {
                 let line = lines.get(first + row).copied().unwrap_or_default();
                 left_out += 1;
+                if let Some(records) = &mut faults.records {
+                    let row = row_json(&batch.slice(*row, 1));
+                    records.add_row(format!("line {line}"), refused.reason(place).to_owned(), row);
+                }
                 if left_out <= Faults::SAMPLES_MAX as u64 {
                     faults.samples.push(format!("line {line}: {}", refused.reason(place)));
                 }
@@ -336,6 +344,15 @@ impl Source for HttpSource {
 
     fn threads(&self) -> Option<SourceThreads> {
         Some(self.threads.clone())
+    }
+
+    fn keep_bad_records(&mut self) {
+        if let Some(decoder) = &mut self.line_protocol {
+            decoder.keep_bad_records();
+        }
+        if let Some(decoder) = &mut self.records {
+            decoder.keep_bad_records();
+        }
     }
 
     fn faults(&mut self) -> Faults {

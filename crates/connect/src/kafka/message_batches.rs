@@ -99,9 +99,7 @@ impl MessageBatches {
         self.decoder.decode(&self.text, &mut self.batches)?;
         self.decoder.finish(&mut self.batches)?;
         let mut faults = self.decoder.faults();
-        for sample in &mut faults.samples {
-            *sample = self.traced(sample, is_alone);
-        }
+        faults.change_places(|text| *text = self.traced(text, is_alone));
         self.faults.merge(faults);
         self.text.clear();
         self.origins.clear();
@@ -111,13 +109,14 @@ impl MessageBatches {
     /// Rewrites the decoder's report about a line as one about the message.
     fn traced(&self, sample: &str, is_alone: bool) -> String {
         let line = sample.strip_prefix(PLACE).and_then(|rest| rest.strip_prefix(", line "));
-        let Some((line, reason)) = line.and_then(|rest| rest.split_once(": ")) else {
-            return sample.to_owned();
-        };
-        let line: usize = if is_alone { 1 } else { line.parse().unwrap_or(1) };
-        match self.origins.get(line.saturating_sub(1)) {
-            Some(origin) => format!("{}: {reason}", self.named(*origin)),
-            None => sample.to_owned(),
+        let Some(line) = line else { return sample.to_owned() };
+        // The place alone has no reason behind it.
+        let (number, reason) = line.split_once(": ").map_or((line, None), |(line, rest)| (line, Some(rest)));
+        let number: usize = if is_alone { 1 } else { number.parse().unwrap_or(1) };
+        match (self.origins.get(number.saturating_sub(1)), reason) {
+            (Some(origin), Some(reason)) => format!("{}: {reason}", self.named(*origin)),
+            (Some(origin), None) => self.named(*origin),
+            (None, _) => sample.to_owned(),
         }
     }
 
@@ -126,8 +125,14 @@ impl MessageBatches {
     }
 
     fn fault(&mut self, origin: (i32, i64), reason: &str) {
-        let text = format!("{}: {reason}", self.named(origin));
-        self.faults.add(text);
+        let place = self.named(origin);
+        self.faults.add_record(|| place, || reason.to_owned(), b"");
+    }
+
+    /// See [`Source::keep_bad_records`](tidemill_core::Source::keep_bad_records).
+    pub fn keep_bad_records(&mut self) {
+        self.decoder.keep_bad_records();
+        self.faults.keep_records();
     }
 
     /// All rows that were decoded, in one batch: those of a batch and how far they reach are kept together.
@@ -143,7 +148,7 @@ impl MessageBatches {
 
     /// Faults since this was last asked.
     pub fn take_faults(&mut self) -> Faults {
-        std::mem::take(&mut self.faults)
+        self.faults.take()
     }
 }
 

@@ -332,6 +332,10 @@ impl Source for KafkaSource {
         self.assign()
     }
 
+    fn keep_bad_records(&mut self) {
+        self.gathered.keep_bad_records();
+    }
+
     fn faults(&mut self) -> Faults {
         self.gathered.take_faults()
     }

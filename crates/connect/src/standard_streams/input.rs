@@ -189,6 +189,10 @@ impl Source for StandardInput {
         Some(self.threads.clone())
     }
 
+    fn keep_bad_records(&mut self) {
+        self.decoder.keep_bad_records();
+    }
+
     fn faults(&mut self) -> Faults {
         std::mem::take(&mut self.faults)
     }

@@ -224,6 +224,7 @@ fn take_faults(from: &mut SnapshotReader<'_>) -> Result<Faults, Cause> {
         count: from.u64()?,
         samples: take_all(from, SnapshotReader::text)?,
         notices: Notices::of(from.u64()?, take_all(from, SnapshotReader::text)?),
+        records: None,
     })
 }
 
@@ -372,7 +373,7 @@ mod tests {
                 held_bytes: -3,
                 counters: vec![1, 2],
                 work: vec![3],
-                faults: vec![Faults { count: 9, samples: vec!["ä".into()], notices: Notices::default() }],
+                faults: vec![Faults { count: 9, samples: vec!["ä".into()], ..Faults::default() }],
                 left_out: vec![4],
             }),
             ToLeader::Contribution { cycle: 7, operator: "x".into(), watermark: i64::MAX, partitions },

@@ -49,6 +49,7 @@ impl Report {
                 count: now.count - before.count,
                 samples: now.samples[before.samples.len()..].to_vec(),
                 notices: Notices::of(now.notices.count() - told, now.notices.since(told).to_vec()),
+                records: None,
             }
         };
         Report {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::DFSchema;
 
+use super::bad_records::{DEAD_LETTERS, LetterPlace};
 use super::columns::{as_queries_see, declared_columns, visible_columns, watermark, with_timestamp_unit};
 use super::formats::{TIMESTAMP_UNIT, choose_input};
 use super::known_options::KnownOptions;
@@ -37,6 +38,7 @@ pub(super) const COMMON: &[OptionDefinition] = &[
         "after this time without rows, the source no longer holds back the watermark",
     ),
     MAX_AHEAD,
+    DEAD_LETTERS,
 ];
 
 /// The definition that a statement describes.
@@ -50,7 +52,7 @@ pub(crate) fn define_source(
 ) -> Result<SourceDefinition, TextError> {
     let (options, secrets) = create.options.resolved()?;
     let defined = define(create, &options, is_table, statement, provider, table, settings);
-    let mut defined = defined.map_err(|error| secrets.mask_error(error))?;
+    let (mut defined, letters) = defined.map_err(|error| secrets.mask_error(error))?;
     if !secrets.is_empty() {
         let open = defined.open;
         defined.open = Arc::new(move |columns| {
@@ -58,10 +60,14 @@ pub(crate) fn define_source(
             Ok(Box::new(MaskedSource { source, secrets: secrets.clone() }))
         });
     }
+    if let Some(letters) = letters {
+        defined.open = letters.kept(defined.open);
+    }
     Ok(defined)
 }
 
-/// The definition that a statement describes with these options, in which values stand in place of names.
+/// The definition that a statement describes with these options, in which values stand in place of names, and where its
+/// bad records are kept.
 fn define(
     create: &CreateSource,
     options: &Options,
@@ -70,11 +76,12 @@ fn define(
     provider: &Provider<'_>,
     table: &ConnectorTable,
     settings: &Settings,
-) -> Result<SourceDefinition, TextError> {
+) -> Result<(SourceDefinition, Option<LetterPlace>), TextError> {
     let declared = declared_columns(create, statement, provider)?;
     let (named, connector) = table.source(options)?;
     let own = connector.options_given(options).map_err(|error| error.placed_in(options))?;
     let formats = connector.formats();
+    let formats_are_none = formats.is_none();
     let chosen = choose_input(options, &formats, &table.formats)?;
     durable::refuse_nodes(options)?;
     let known = KnownOptions {
@@ -114,7 +121,12 @@ fn define(
     let event_time = declared_time.or(opened.event_time);
     let idle_after = values.duration("idle_after").unwrap_or(settings.idle_after);
     let max_ahead = max_ahead::max_ahead(&values, opened.liveness, event_time.is_some())?;
-    Ok(SourceDefinition {
+    let reads_again = durable.is_some() && opened.reads_again;
+    let letters = LetterPlace::of(&values, create.name.as_str(), !formats_are_none, reads_again);
+    let letters = letters.map_err(|error| values.placed(error))?;
+    // Those of the past were written when it was the present.
+    let letters = letters.filter(|_| durable.is_none() || settings.replay.is_none());
+    let definition = SourceDefinition {
         name: create.name.value.clone(),
         raw: opened.columns,
         schema: Arc::new(Schema::new(schema)),
@@ -135,7 +147,8 @@ fn define(
         stored: None,
         push: opened.push,
         open: opened.open,
-    })
+    };
+    Ok((definition, letters))
 }
 
 /// A durable source is read from its journal if the past is replayed.

@@ -1,6 +1,7 @@
 //! Connectors and formats by name: one table of what there is, with the options of each, and the two statements that
 //! use it.
 
+mod bad_records;
 mod columns;
 mod define_sink;
 mod define_source;

@@ -86,6 +86,9 @@ pub struct DefinedSource {
     pub is_repeatable: bool,
     /// Whether opening it again gives all its rows again, although it may not end.
     pub starts_over: bool,
+    /// Whether a durable query that resumes may read records again that an earlier run has read, because it goes on where
+    /// the last journaled row was read.
+    pub reads_again: bool,
     /// When its rows come.
     pub liveness: Liveness,
     /// The event time that it knows itself; a WATERMARK in the statement replaces it. If nothing is late, the rows are in
@@ -108,6 +111,7 @@ impl DefinedSource {
             is_finite: false,
             is_repeatable: false,
             starts_over: false,
+            reads_again: false,
             liveness: Liveness::Live,
             event_time: None,
             is_table: false,

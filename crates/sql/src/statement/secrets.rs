@@ -90,6 +90,12 @@ impl Secrets {
     pub fn mask_faults(&self, mut faults: Faults) -> Faults {
         faults.samples.iter_mut().for_each(|text| *text = self.mask(text));
         faults.notices.change(|text| *text = self.mask(text));
+        if let Some(records) = &mut faults.records {
+            records.change(|record| {
+                record.place = self.mask(&record.place);
+                record.reason = self.mask(&record.reason);
+            });
+        }
         faults
     }
 }

@@ -37,6 +37,7 @@ pub(super) struct Follower {
     format: Format,
     declared: SchemaRef,
     projection: Vec<usize>,
+    keeps_bad_records: bool,
     files: Vec<Followed>,
     remembered: UnfollowedFiles,
     emptied: EmptiedFiles,
@@ -88,6 +89,7 @@ impl Follower {
             format,
             declared,
             projection,
+            keeps_bad_records: false,
             files: Vec::new(),
             remembered: UnfollowedFiles::default(),
             emptied: EmptiedFiles::default(),
@@ -137,12 +139,19 @@ impl Follower {
         };
         let mut decoder = text_decoder(self.format.clone(), settings)?;
         decoder.set_projection(&self.projection)?;
+        if self.keeps_bad_records {
+            decoder.keep_bad_records();
+        }
         Ok(decoder)
     }
 
     pub(super) fn set_projection(&mut self, columns: &[usize]) -> Result<SchemaRef, Cause> {
         self.projection = columns.to_vec();
         project(&self.declared, columns)
+    }
+
+    pub(super) fn keep_bad_records(&mut self) {
+        self.keeps_bad_records = true;
     }
 
     /// Reads until there are rows, or the time is up.

@@ -224,8 +224,19 @@ impl Source for FileSource {
         }
     }
 
+    fn keep_bad_records(&mut self) {
+        // Files that know their own columns report here without a decoder.
+        self.faults.keep_records();
+        match &mut self.state {
+            State::Once(files) => files.keep_bad_records(),
+            State::Remote(files) => files.keep_bad_records(),
+            State::Follow(follower) => follower.keep_bad_records(),
+            State::Pipe(pipe) => pipe.keep_bad_records(),
+        }
+    }
+
     fn faults(&mut self) -> Faults {
-        std::mem::take(&mut self.faults)
+        self.faults.take()
     }
 
     fn progress(&self) -> Progress {

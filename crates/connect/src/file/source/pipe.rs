@@ -91,6 +91,10 @@ impl Pipe {
         project(&self.declared, columns)
     }
 
+    pub(super) fn keep_bad_records(&mut self) {
+        self.decoder.keep_bad_records();
+    }
+
     pub(super) fn follows(&self) -> bool {
         self.follow
     }

@@ -229,6 +229,12 @@ impl Files {
         Ok(schema)
     }
 
+    pub(super) fn keep_bad_records(&mut self) {
+        if let Some(decoder) = &mut self.decoder {
+            decoder.keep_bad_records();
+        }
+    }
+
     /// Reads until there are rows, or the time is up. True: the end was reached.
     pub(super) fn read(
         &mut self,

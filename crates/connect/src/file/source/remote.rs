@@ -19,6 +19,7 @@ pub(super) struct RemoteFiles {
     settings: FileSettings,
     declared: SchemaRef,
     projection: Option<Vec<usize>>,
+    keeps_bad_records: bool,
     /// Those that are not begun, or that must be checked again.
     left: VecDeque<RemotePart>,
     current: Option<(RemotePart, Step)>,
@@ -61,6 +62,7 @@ impl RemoteFiles {
             settings,
             declared,
             projection,
+            keeps_bad_records: false,
             left,
             current,
             changed,
@@ -73,6 +75,10 @@ impl RemoteFiles {
     pub(super) fn set_projection(&mut self, columns: &[usize]) -> Result<SchemaRef, Cause> {
         self.projection = Some(columns.to_vec());
         project(&self.declared, columns)
+    }
+
+    pub(super) fn keep_bad_records(&mut self) {
+        self.keeps_bad_records = true;
     }
 
     /// Resumes where earlier runs stopped. Files that were read are fetched once more, to see that they are still the same.
@@ -168,6 +174,9 @@ impl RemoteFiles {
         let mut files = Files::of_fetched(self.settings.clone(), SchemaRef::clone(&self.declared), fetched)?;
         if let Some(columns) = &self.projection {
             files.set_projection(columns)?;
+        }
+        if self.keeps_bad_records {
+            files.keep_bad_records();
         }
         if let Some(known) = &part.known {
             files.resume(&SourceOffsets::from([(part.part, known.clone())]))?;

@@ -5,6 +5,7 @@ mod csv;
 mod display_width;
 mod ndjson;
 mod own;
+mod row_json;
 mod table;
 mod unrepresentable;
 
@@ -18,6 +19,7 @@ pub use csv::{CsvEncoder, CsvStyle};
 pub use display_width::display_width;
 pub use ndjson::NdjsonEncoder;
 pub use own::{EncoderFactory, OwnEncoding};
+pub(crate) use row_json::{ascii, row_json};
 pub use table::{TableEncoder, TableLayout, TableStyle};
 pub(crate) use unrepresentable::unrepresentable;
 

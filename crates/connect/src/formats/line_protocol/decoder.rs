@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
-use tidemill_core::{Clock, TimeOfDay};
+use tidemill_core::{BadRecords, Clock, TimeOfDay};
 
 use super::marks::Marks;
 use super::points::Points;
@@ -250,11 +250,11 @@ impl LineProtocolDecoder {
     fn take(&mut self, text: &[u8], start: usize, end: usize, arrival: i64) -> bool {
         let end = if end > start && text[end - 1] == b'\r' { end - 1 } else { end };
         if end - start > self.settings.line_bytes_max {
-            self.too_long();
+            self.too_long(&text[start..end]);
             return false;
         }
         self.points.push(text, start, end, arrival).unwrap_or_else(|reason| {
-            self.fault(&reason);
+            self.fault(&reason, &text[start..end]);
             false
         })
     }
@@ -265,7 +265,7 @@ impl LineProtocolDecoder {
                 let arrival = self.arrival();
                 self.take(text, start, end, arrival);
             }
-            Err(_) => self.fault("bytes that are not UTF-8"),
+            Err(_) => self.fault("bytes that are not UTF-8", &text[start..end]),
         }
     }
 
@@ -276,9 +276,11 @@ impl LineProtocolDecoder {
         }
         // One byte more, for a carriage return.
         if self.partial.len() + bytes.len() > self.settings.line_bytes_max + 1 {
-            self.too_long();
+            let mut begun = std::mem::take(&mut self.partial);
+            let missing = (BadRecords::RECORD_BYTES_MAX + 1).saturating_sub(begun.len());
+            begun.extend_from_slice(&bytes[..bytes.len().min(missing)]);
+            self.too_long(&begun);
             self.discarding = true;
-            self.partial = Vec::new();
             return;
         }
         self.partial.extend_from_slice(bytes);
@@ -291,14 +293,15 @@ impl LineProtocolDecoder {
     }
 
     #[cold]
-    fn too_long(&mut self) {
+    fn too_long(&mut self, line: &[u8]) {
         let limit = self.settings.line_bytes_max;
-        self.fault(&format!("longer than {limit} bytes"));
+        self.fault(&format!("longer than {limit} bytes"), line);
     }
 
     #[cold]
-    fn fault(&mut self, reason: &str) {
-        self.faults.add(format!("{}, line {}: {reason}", self.place, self.line));
+    fn fault(&mut self, reason: &str, line: &[u8]) {
+        let LineProtocolDecoder { faults, place, line: number, .. } = self;
+        faults.add_record(|| format!("{place}, line {number}"), || reason.to_owned(), line);
     }
 
     /// Names that were seen for the first time and have no column, each with its kind.
@@ -308,7 +311,7 @@ impl LineProtocolDecoder {
 
     /// Faults, without undeclared names.
     pub fn take_faults(&mut self) -> Faults {
-        std::mem::take(&mut self.faults)
+        self.faults.take()
     }
 }
 
@@ -373,6 +376,10 @@ impl RecordDecoder for LineProtocolDecoder {
 
     fn take_row_lines(&mut self) -> Vec<u64> {
         self.row_lines.as_mut().map_or(Vec::new(), std::mem::take)
+    }
+
+    fn keep_bad_records(&mut self) {
+        self.faults.keep_records();
     }
 
     fn faults(&mut self) -> Faults {

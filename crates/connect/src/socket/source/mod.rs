@@ -155,6 +155,7 @@ struct Decoding {
     /// Whether points without a time get one later, where the connections come together.
     leaves_times_open: bool,
     projection: Option<Vec<usize>>,
+    keeps_bad_records: bool,
 }
 
 impl Decoding {
@@ -172,6 +173,9 @@ impl Decoding {
         };
         if let Some(columns) = &self.projection {
             decoder.set_projection(columns)?;
+        }
+        if self.keeps_bad_records {
+            decoder.keep_bad_records();
         }
         Ok(decoder)
     }

@@ -43,6 +43,7 @@ impl SocketSource {
             line_protocol: settings.line_protocol.clone(),
             leaves_times_open: true,
             projection: None,
+            keeps_bad_records: false,
         };
         // Checks that there is such a decoder.
         decoding.decoder()?;
@@ -104,6 +105,10 @@ impl Source for SocketSource {
             Peers::Listening(listening) => listening.threads(),
             Peers::Server(client) => client.threads(),
         })
+    }
+
+    fn keep_bad_records(&mut self) {
+        self.decoding.keeps_bad_records = true;
     }
 
     fn faults(&mut self) -> Faults {

@@ -131,6 +131,7 @@ impl UdpLines {
             line_protocol: settings.line_protocol,
             leaves_times_open: false,
             projection: None,
+            keeps_bad_records: false,
         };
         let tokens = Tokens::open(settings.token, settings.token_file)?;
         let schema = decoding.decoder()?.schema();
@@ -242,6 +243,10 @@ impl Source for UdpLines {
 
     fn threads(&self) -> Option<SourceThreads> {
         Some(self.threads.clone())
+    }
+
+    fn keep_bad_records(&mut self) {
+        self.decoding.keeps_bad_records = true;
     }
 
     fn faults(&mut self) -> Faults {

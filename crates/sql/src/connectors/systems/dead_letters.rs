@@ -1,4 +1,4 @@
-//! `dead_letters = 'FILE'`: where a sink keeps rows that its target refuses.
+//! `dead_letters = 'FILE'` of sinks: where a sink keeps rows that its target refuses.
 
 use std::path::PathBuf;
 use std::sync::Arc;

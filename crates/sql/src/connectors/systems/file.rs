@@ -190,6 +190,7 @@ impl SourceConnector for FileRows {
             is_finite,
             is_repeatable,
             starts_over,
+            reads_again: starts_over,
             liveness,
             ..DefinedSource::new(columns, open)
         })

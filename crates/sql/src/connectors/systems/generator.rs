@@ -76,6 +76,7 @@ impl SourceConnector for ByFunction {
             is_finite: made.is_finite,
             is_repeatable: made.is_repeatable,
             starts_over: made.starts_over,
+            reads_again: false,
             liveness: Liveness::Stored,
             event_time: made.event_time,
             is_table: made.is_table,

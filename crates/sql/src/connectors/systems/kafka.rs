@@ -163,7 +163,7 @@ fn source(request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
         }
         Ok(Box::new(source) as Box<dyn tidemill_engine::Source>)
     });
-    Ok(DefinedSource { is_finite, ..DefinedSource::new(columns, open) })
+    Ok(DefinedSource { is_finite, reads_again: true, ..DefinedSource::new(columns, open) })
 }
 
 #[cfg(feature = "kafka")]
