@@ -103,6 +103,30 @@ fn headers_have_a_length_a_number_and_a_time() {
 }
 
 #[test]
+fn a_line_of_a_head_that_ends_without_a_carriage_return_is_refused() {
+    let server = serve(HttpOptions::default());
+    let good = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for bad in [
+        "GET /health HTTP/1.1\nHost: localhost\r\n\r\n",
+        "GET /health HTTP/1.1\r\nHost: localhost\n\r\n",
+        "GET /health HTTP/1.1\r\nHost: localhost\r\n\n",
+        "POST /query HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n8\nSELECT 1\r\n0\r\n\r\n",
+    ] {
+        assert_eq!(send(server.address(), bad).status, 400, "{bad:?}");
+        // Behind a good request on the same connection, and after a body in which any line end may be.
+        let body = "POST /query HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nSELECT\n 1";
+        let mut stream = connect(&server);
+        stream.write_all(format!("{good}{body}{good}{bad}").as_bytes()).unwrap();
+        let answers = String::from_utf8(rest(&mut stream)).unwrap();
+        let statuses: Vec<&str> =
+            answers.matches("HTTP/1.1 200").chain(answers.matches("HTTP/1.1 400")).collect();
+        assert_eq!(statuses.len(), 4, "{bad:?}: {answers}");
+        assert!(answers.trim_end().rsplit("HTTP/1.1 ").next().unwrap().starts_with("400"), "{answers}");
+    }
+    answers(&server);
+}
+
+#[test]
 fn any_bytes_are_answered_with_an_error_or_the_end() {
     let server = serve(HttpOptions { head_timeout: Duration::from_secs(2), ..HttpOptions::default() });
     let whole = b"POST /query?rows_max=7 HTTP/1.1\r\nHost: localhost\r\nAccept: text/csv\r\n\

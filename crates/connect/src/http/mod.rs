@@ -24,6 +24,8 @@ mod answer_stream;
 mod body;
 mod connections;
 mod json_body;
+mod request_heads;
+mod request_stream;
 mod server;
 mod service;
 mod sink;
@@ -36,6 +38,7 @@ use std::time::Duration;
 use tidemill_core::error::Cause;
 
 pub use answer_stream::AnswerStream;
+pub use request_stream::RequestStream;
 pub use sink::{HttpSink, HttpSinkSettings, PostBody};
 pub use source::HttpSource;
 

@@ -19,6 +19,7 @@ use tracing::debug;
 
 use super::answer_stream::AnswerStream;
 use super::connections::Connections;
+use super::request_stream::RequestStream;
 use super::service::{Peer, Service};
 use crate::tls::{HANDSHAKE_TIMEOUT, failure};
 
@@ -116,7 +117,8 @@ where
     let head_timeout = service.settings.head_timeout;
     let slot = Arc::clone(&peer.slot);
     // From then on the server waits for the client.
-    let stream = AnswerStream::new(stream, service.settings.write_timeout, move || slot.flushed());
+    let stream =
+        AnswerStream::new(RequestStream::new(stream), service.settings.write_timeout, move || slot.flushed());
     let answer = service_fn(move |request| {
         let (service, peer) = (Arc::clone(&service), peer.clone());
         async move { Ok::<_, Infallible>(service.answer(request, peer).await) }

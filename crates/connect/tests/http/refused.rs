@@ -46,6 +46,33 @@ fn what_two_readers_could_understand_differently_is_refused() {
 }
 
 #[test]
+fn a_line_of_a_head_that_ends_without_a_carriage_return_is_refused() {
+    let (mut source, address) = listen(settings());
+    for request in [
+        "GET /ping HTTP/1.1\nHost: a\r\n\r\n",
+        "GET /ping HTTP/1.1\r\nHost: a\n\r\n",
+        "GET /ping HTTP/1.1\r\nHost: a\r\n\n",
+        "\nGET /ping HTTP/1.1\r\nHost: a\r\n\r\n",
+    ] {
+        assert_eq!(send(address, request.as_bytes()).0, 400, "{request:?}");
+    }
+    // Bodies may have any line ends, and heads are checked behind them as well.
+    let chunked = "POST /write HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+                   c;x=y\r\ncpu usage=1\n\r\n0\r\n\r\n";
+    for first in [String::from_utf8(post("/write", "", b"cpu usage=1\n")).expect("text"), chunked.to_owned()]
+    {
+        let mut stream = connect(address);
+        let pipelined =
+            format!("{first}GET /ping HTTP/1.1\r\nHost: a\r\n\r\n{first}GET /ping HTTP/1.1\nHost: a\n\n");
+        stream.write_all(pipelined.as_bytes()).expect("sent");
+        assert_eq!(rows(&mut source), 1);
+        assert_eq!((answer(&mut stream).0, answer(&mut stream).0), (204, 204));
+        assert_eq!(rows(&mut source), 1);
+        assert_eq!((answer(&mut stream).0, answer(&mut stream).0), (204, 400));
+    }
+}
+
+#[test]
 fn a_body_that_is_announced_too_long_is_refused_without_a_byte_of_it() {
     let (_source, address) = listen(settings());
     let request = b"POST /write HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000000\r\n\r\n";

@@ -9,7 +9,7 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tidemill_connect::http::AnswerStream;
+use tidemill_connect::http::{AnswerStream, RequestStream};
 use tidemill_connect::tls::failure;
 use tidemill_engine::chain;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -95,7 +95,7 @@ async fn serve(
     address: IpAddr,
     shared: Arc<HttpState>,
 ) {
-    let stream = AnswerStream::new(stream, shared.options.write_timeout, || {});
+    let stream = AnswerStream::new(RequestStream::new(stream), shared.options.write_timeout, || {});
     let options = shared.options.clone();
     let answer = service_fn(move |request| {
         let shared = Arc::clone(&shared);
