@@ -8,18 +8,15 @@
 #
 # TIDEMILL_KAFKA_BROKERS, where the broker listens without TLS; _TLS, where it demands a certificate; _SASL, where it speaks TLS
 # and demands the login of the user 'reports' with the password 'mill stone'; _SASL_PLAINTEXT, the same without TLS;
-# TIDEMILL_KAFKA_CERTIFICATES, the folder of ca.pem, client.pem and client.key.
+# TIDEMILL_KAFKA_CERTIFICATES, the folder of ca.pem, client.pem and client.key; TIDEMILL_KAFKA_CONTROL, a command that starts and
+# stops the broker with `start` and `stop`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 folder=$(mktemp -d)
-broker=
 # Ends the broker, whatever happens, and removes what it wrote.
 end() {
-    if [ -n "$broker" ]; then
-        kill "$broker" 2>/dev/null || true
-        wait "$broker" 2>/dev/null || true
-    fi
+    if [ -x "$folder/broker" ]; then "$folder/broker" stop; fi
     rm -rf "$folder"
 }
 trap end EXIT
@@ -95,18 +92,36 @@ java -cp "$jars/*" kafka.tools.StorageTool format -t AAAAAAAAQACAAAAAAAAAAQ -c "
     --add-scram 'SCRAM-SHA-256=[name=reports,password="mill stone"]' \
     --add-scram 'SCRAM-SHA-512=[name=reports,password="mill stone"]' > "$log" 2>&1 ||
     { cat "$log" >&2; exit 1; }
-java -Xmx512m -cp "$jars/*" kafka.Kafka "$folder/server.properties" >> "$log" 2>&1 &
-broker=$!
-for _ in $(seq 120); do
-    if (: > "/dev/tcp/127.0.0.1/$port") 2>/dev/null; then break; fi
-    kill -0 "$broker" 2>/dev/null || break
-    sleep 0.5
-done
-if ! (: > "/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
+# Starts and stops the broker, for the tests of outages as well.
+control="$folder/broker"
+cat > "$control" <<SCRIPT
+#!/usr/bin/env bash
+set -euo pipefail
+listens() { (: > "/dev/tcp/127.0.0.1/$port") 2>/dev/null; }
+case "\$1" in
+start)
+    if listens; then exit 0; fi
+    java -Xmx512m -cp "$jars/*" kafka.Kafka "$folder/server.properties" >> "$log" 2>&1 < /dev/null &
+    echo \$! > "$folder/pid"
+    for _ in \$(seq 240); do
+        if listens; then exit 0; fi
+        kill -0 "\$(cat "$folder/pid")" 2>/dev/null || break
+        sleep 0.5
+    done
     echo "the broker has not started:" >&2
     tail -20 "$log" >&2
     exit 1
-fi
+    ;;
+stop)
+    if [ ! -e "$folder/pid" ]; then exit 0; fi
+    kill "\$(cat "$folder/pid")" 2>/dev/null || true
+    while kill -0 "\$(cat "$folder/pid")" 2>/dev/null; do sleep 0.1; done
+    rm "$folder/pid"
+    ;;
+esac
+SCRIPT
+chmod +x "$control"
+"$control" start
 echo "a broker listens at 127.0.0.1:$port"
 
 export TIDEMILL_KAFKA_BROKERS="127.0.0.1:$port"
@@ -114,9 +129,12 @@ export TIDEMILL_KAFKA_TLS="127.0.0.1:$tls_port"
 export TIDEMILL_KAFKA_SASL="127.0.0.1:$sasl_port"
 export TIDEMILL_KAFKA_SASL_PLAINTEXT="127.0.0.1:$sasl_plaintext_port"
 export TIDEMILL_KAFKA_CERTIFICATES="$certificates"
+export TIDEMILL_KAFKA_CONTROL="$control"
 if [ $# -gt 0 ]; then
     "$@"
 else
     cargo test -p tidemill-connect --features kafka --test kafka
+    # They stop the broker, and so come alone.
+    cargo test -p tidemill-connect --features kafka --test kafka -- --ignored --test-threads 1
     cargo test -p tidemill-connect --features kafka --lib kafka
 fi

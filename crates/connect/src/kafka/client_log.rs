@@ -1,6 +1,6 @@
 //! What a client of the brokers says about its connections.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
@@ -11,12 +11,39 @@ use tracing::debug;
 
 /// Remembers why a connection failed last. The client itself only reports that no broker answered.
 #[derive(Default)]
-pub(super) struct ClientLog(Mutex<Option<String>>);
+pub(super) struct ClientLog(Mutex<Connections>);
+
+/// What became of the client's connections since a broker was last heard.
+#[derive(Default)]
+struct Connections {
+    reason: Option<String>,
+    failures: u64,
+    are_all_down: bool,
+}
 
 impl ClientLog {
-    /// Why a connection failed last.
+    /// Why a connection failed last, since a broker was heard.
     pub fn reason(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().reason.clone()
+    }
+
+    /// How many connections have failed since a broker was heard.
+    pub fn failures(&self) -> u64 {
+        self.lock().failures
+    }
+
+    /// Whether no broker is left.
+    pub fn are_all_down(&self) -> bool {
+        self.lock().are_all_down
+    }
+
+    /// A broker was heard.
+    pub fn is_well(&self) {
+        *self.lock() = Connections::default();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connections> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -39,11 +66,22 @@ impl ClientContext for ClientLog {
 
     fn error(&self, error: KafkaError, reason: &str) {
         debug!(%error, reason, "librdkafka");
-        // That no broker is left follows the reason, and does not add to it.
-        if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
+        let mut connections = self.lock();
+        match error.rdkafka_error_code() {
+            // That no broker is left follows the reason, and does not add to it.
+            Some(RDKafkaErrorCode::AllBrokersDown) => connections.are_all_down = true,
+            _ => {
+                connections.failures += 1 + suppressed(reason);
+                connections.reason = Some(reason.to_owned());
+            }
         }
     }
+}
+
+/// How often the client has failed in the same way since it last said so: "..., 7 identical error(s) suppressed)".
+fn suppressed(reason: &str) -> u64 {
+    let before = reason.split(" identical error(s) suppressed").next().filter(|before| *before != reason);
+    before.and_then(|before| before.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
 }
 
 impl ConsumerContext for ClientLog {}
@@ -60,5 +98,11 @@ mod tests {
         log.error(global(RDKafkaErrorCode::BrokerTransportFailure), "a:9092/bootstrap: Connection refused");
         log.error(global(RDKafkaErrorCode::AllBrokersDown), "1/1 brokers are down");
         assert_eq!(log.reason().as_deref(), Some("a:9092/bootstrap: Connection refused"));
+        assert!(log.are_all_down() && log.failures() == 1);
+        let again = "a:9092/bootstrap: Connection refused (after 0ms in state CONNECT, 7 identical error(s) suppressed)";
+        log.error(global(RDKafkaErrorCode::BrokerTransportFailure), again);
+        assert_eq!(log.failures(), 9);
+        log.is_well();
+        assert!(!log.are_all_down() && log.reason().is_none());
     }
 }

@@ -3,6 +3,7 @@
 //! Both talk to the brokers through librdkafka, which reads ahead and writes on its own threads.
 //! [`KafkaConnection`] says how they reach them.
 
+mod broker_outage;
 mod client_log;
 mod connection;
 mod message_batches;
@@ -17,15 +18,19 @@ use std::time::{Duration, Instant};
 use rdkafka::client::Client;
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 
 use client_log::Logged;
 pub use connection::{KafkaConnection, KafkaLogin, KafkaMechanism};
 pub use sink::{KafkaSink, KafkaSinkSettings};
 pub use source::{KafkaSource, KafkaSourceSettings, KafkaStart};
 
-/// How long a broker may take to answer when a query starts.
+/// How long a broker may take to answer somebody who does not want to wait for one that is away.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
+/// How long it is asked when a query starts before it counts as away.
+const AWAY_WAIT: Duration = Duration::from_secs(3);
+/// How long brokers that are away are waited for, unless something else is said.
+const RETRY_FOR: Duration = Duration::from_secs(600);
 /// How long it is asked before the client looks whether connections were refused.
 const TRIAL_WAIT: Duration = Duration::from_secs(1);
 /// How long to wait for the creation of a topic that does not exist.
@@ -34,20 +39,25 @@ const CREATION_WAIT: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// The numbers of a topic's partitions. `serve` lets the client report why connections fail.
+///
+/// # Errors
+/// [`Cause::operation`] if no broker has answered within `wait`; [`Cause::user`] if one has refused the client, or does not
+/// have the topic.
 fn partitions<C: Logged>(
     client: &Client<C>,
     serve: &dyn Fn(),
     brokers: &str,
     topic: &str,
+    wait: Duration,
 ) -> Result<Vec<i32>, Cause> {
     let asked = Instant::now();
     loop {
-        let metadata = match client.fetch_metadata(Some(topic), TRIAL_WAIT) {
+        let metadata = match client.fetch_metadata(Some(topic), TRIAL_WAIT.min(wait)) {
             Ok(metadata) => metadata,
             Err(error) => {
                 serve();
                 let reason = client.context().client_log().reason();
-                if asked.elapsed() < ANSWER_WAIT && !reason.is_some_and(|reason| is_refusal(&reason)) {
+                if asked.elapsed() < wait && !reason.is_some_and(|reason| is_refusal(&reason)) {
                     continue;
                 }
                 return Err(unreachable_brokers(client, brokers, &error));
@@ -72,9 +82,8 @@ fn partitions<C: Logged>(
                 }
             }
             Some(error) => {
-                return Err(Cause::operation(format!(
-                    "kafka {brokers}: topic '{topic}' cannot be used: {error}"
-                )));
+                let text = format!("kafka {brokers}: topic '{topic}' cannot be used: {error}");
+                return Err(Cause::new(fault_of(error), text).with_source(KafkaError::MetadataFetch(error)));
             }
         }
         std::thread::sleep(PAUSE);
@@ -104,9 +113,32 @@ fn unreachable_brokers<C: Logged>(client: &Client<C>, brokers: &str, error: &Kaf
              login at this port"
         }
     };
+    let fault = match &reason {
+        // It stays so until someone changes something: no need to wait.
+        Some(reason) if is_refusal(reason) => Fault::User,
+        _ => Fault::Operation,
+    };
     let what = reason.unwrap_or_else(|| error.to_string());
-    Cause::operation(format!("kafka {brokers}: no broker has answered: {what}; {remedy}"))
+    Cause::new(fault, format!("kafka {brokers}: no broker has answered: {what}; {remedy}"))
         .with_source(error.clone())
+}
+
+/// Whose fault it is that a broker answers with this error.
+fn fault_of(code: RDKafkaErrorCode) -> Fault {
+    use RDKafkaErrorCode::{
+        ClusterAuthorizationFailed, InvalidTopic, SaslAuthenticationFailed, TopicAuthorizationFailed,
+        TransactionalIdAuthorizationFailed, UnknownTopic, UnknownTopicOrPartition,
+    };
+    match code {
+        ClusterAuthorizationFailed
+        | InvalidTopic
+        | SaslAuthenticationFailed
+        | TopicAuthorizationFailed
+        | TransactionalIdAuthorizationFailed
+        | UnknownTopic
+        | UnknownTopicOrPartition => Fault::User,
+        _ => Fault::Operation,
+    }
 }
 
 /// The error for a client that could not be created from its settings.

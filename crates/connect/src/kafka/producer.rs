@@ -1,7 +1,9 @@
 //! The client that sends messages, and what became of them.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rdkafka::client::ClientContext;
@@ -9,15 +11,17 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
-use tidemill_core::Cause;
+use tidemill_core::{Cause, Fault};
 
+use super::broker_outage::BrokerOutage;
 use super::client_log::{ClientLog, Logged};
 use super::messages::Message;
+use super::{ANSWER_WAIT, fault_of, is_refused_login};
 
 /// How long it waits for room among the messages in flight before it checks again.
 const ROOM_WAIT: Duration = Duration::from_millis(100);
 /// How long it waits for answers before it checks whether all are there.
-const ANSWER_WAIT: Duration = Duration::from_millis(5);
+const LOOK_WAIT: Duration = Duration::from_millis(5);
 
 /// The fate of the messages that no broker has accepted.
 #[derive(Default)]
@@ -71,7 +75,7 @@ impl ProducerContext for Deliveries {
     type DeliveryOpaque = usize;
 
     fn delivery(&self, result: &DeliveryResult<'_>, number: usize) {
-        let Err((error, message)) = result else { return };
+        let Err((error, message)) = result else { return self.log.is_well() };
         let mut failures = self.lock();
         match refusal(error, message.payload_len()) {
             Some(reason) => drop(failures.refused.insert(number, reason)),
@@ -105,14 +109,16 @@ fn refusal(error: &KafkaError, bytes: usize) -> Option<String> {
 pub(super) struct MessageProducer {
     pub producer: BaseProducer<Deliveries>,
     pub topic: String,
+    pub outage: RefCell<BrokerOutage>,
+    pub is_stopped: Arc<AtomicBool>,
 }
 
 impl MessageProducer {
-    /// Sends a message, waiting for room. Returns why it is refused, if that is known at once.
+    /// Sends a message, waiting for room; each message has this time. Returns why it is refused, if that is known at once.
     ///
     /// # Errors
     /// [`Cause::operation`] if this or an earlier message failed for another reason.
-    pub fn send(&self, message: &Message<'_>) -> Result<Option<String>, Cause> {
+    pub fn send(&self, message: &Message<'_>, wait: Duration) -> Result<Option<String>, Cause> {
         let mut record = BaseRecord::<str, [u8], usize>::with_opaque_to(&self.topic, message.number)
             .payload(message.value);
         if let Some(key) = message.key {
@@ -125,31 +131,31 @@ impl MessageProducer {
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
                     record = back;
                     self.producer.poll(ROOM_WAIT);
-                    self.check()?;
+                    self.look(wait)?;
                 }
                 Err((error, _)) => {
                     let refused = refusal(&error, message.value.len());
-                    return refused.map(Some).ok_or_else(|| Cause::operation(error.to_string()));
+                    return refused.map(Some).ok_or_else(|| failed(error));
                 }
             }
         }
     }
 
-    /// Waits until each message is accepted or refused.
+    /// Waits until each message is accepted or refused; each has this time.
     ///
     /// # Errors
-    /// [`Cause::operation`] if one is neither.
-    pub fn flush(&self, delivery_wait: Duration) -> Result<(), Cause> {
+    /// [`Cause::operation`] if one is neither, [`Cause::user`] if that is the user's fault.
+    pub fn flush(&self, retry_for: Duration) -> Result<(), Cause> {
         // A little longer than each message has, so that the message's own reason is reported.
-        let until = Instant::now() + delivery_wait + Duration::from_secs(5);
+        let until = Instant::now() + retry_for + Duration::from_secs(5);
         loop {
             // In short steps: the client looks for answers ten times a second, which is too seldom where one message
             // waits for another.
-            let flushed = self.producer.flush(ANSWER_WAIT);
-            self.check()?;
+            let flushed = self.producer.flush(LOOK_WAIT);
+            self.look(retry_for)?;
             match flushed {
                 Ok(()) => return Ok(()),
-                Err(error) if Instant::now() >= until => return Err(Cause::operation(error.to_string())),
+                Err(error) if Instant::now() >= until => return Err(failed(error)),
                 Err(_) => {}
             }
         }
@@ -160,10 +166,51 @@ impl MessageProducer {
         std::mem::take(&mut self.producer.context().lock().refused)
     }
 
-    fn check(&self) -> Result<(), Cause> {
-        match &self.producer.context().lock().failed {
-            None => Ok(()),
-            Some(error) => Err(Cause::operation(error.to_string())),
+    /// Fails if a message has, or the query is to stop. Tells of brokers that are away.
+    fn look(&self, retry_for: Duration) -> Result<(), Cause> {
+        let client = self.producer.client();
+        let log = client.context().client_log();
+        let failure = self.producer.context().lock().failed.clone();
+        if let Some(error) = failure {
+            let is_late = error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageTimedOut);
+            let reason = log.reason().filter(|_| is_late);
+            let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
+            return Err(failed(error).map_message(|text| match is_late {
+                true => format!("{text}{reason}; gave up after {} s (retry_for)", retry_for.as_secs()),
+                false => text.to_owned(),
+            }));
+        }
+        // A broker that starts may refuse everybody for a moment.
+        let lasts = self.outage.borrow().lasts().is_some_and(|lasted| lasted > ANSWER_WAIT);
+        if let Some(reason) = log.reason().filter(|reason| lasts && is_refused_login(reason)) {
+            let error = KafkaError::Global(RDKafkaErrorCode::Authentication);
+            return Err(Cause::user(format!("{reason}; check sasl, user and password")).with_source(error));
+        }
+        if self.is_stopped() {
+            return Err(Cause::operation("the query was stopped before a broker answered"));
+        }
+        self.tell(retry_for);
+        Ok(())
+    }
+
+    /// Tells of brokers that are away, or back.
+    pub fn tell(&self, retry_for: Duration) {
+        let (client, mut outage) = (self.producer.client(), self.outage.borrow_mut());
+        match client.context().client_log().are_all_down() {
+            true => outage.failed(client, None, retry_for),
+            false if outage.lasts().is_some() => outage.over(client),
+            false => {}
         }
     }
+
+    /// Whether the query is told to stop at once.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Acquire)
+    }
+}
+
+/// The error of a message, with whose fault it is.
+fn failed(error: KafkaError) -> Cause {
+    let fault = error.rdkafka_error_code().map_or(Fault::Operation, fault_of);
+    Cause::new(fault, error.to_string()).with_source(error)
 }

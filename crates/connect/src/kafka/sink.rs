@@ -2,18 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
 use rdkafka::producer::{BaseProducer, Producer};
 use tidemill_core::error::Fault;
-use tidemill_core::{Cause, CycleOutput, FaultLog, Guarantee, Sink};
+use tidemill_core::{Cause, CycleOutput, FaultLog, Guarantee, RefusedRow, Sink};
 
+use super::broker_outage::BrokerOutage;
 use super::connection::KafkaConnection;
 use super::messages::{Encoding, Message, Messages};
 use super::producer::{Deliveries, MessageProducer};
 use super::transactions::Transactions;
-use super::{partitions, unusable};
+use super::{ANSWER_WAIT, AWAY_WAIT, RETRY_FOR, TRIAL_WAIT, partitions, unusable};
 use crate::dead_letter::{DeadLetter, DeadLetterFile};
 use crate::formats::encode::{NdjsonEncoder, TextEncoder, TextFormat};
 use crate::pending::PendingBatches;
@@ -22,8 +25,11 @@ use crate::suggest::closest;
 
 /// The shortest interval at which cycles without rows are recorded in a transaction: receiving them again costs little.
 const WITHOUT_ROWS_INTERVAL: Duration = Duration::from_secs(1);
-/// How long the brokers keep a transaction open whose run is gone, at least. Readers of what is committed wait for it.
-const OPEN_TRANSACTION: Duration = Duration::from_secs(60);
+/// How long the brokers keep a transaction open whose run is gone, at least and, as brokers are configured, at most. Readers of
+/// what is committed wait for it, until the run is resumed.
+const OPEN_TRANSACTION: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(900));
+/// The pause before brokers that are away are asked again.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Where rows go, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,15 +43,16 @@ pub struct KafkaSinkSettings {
     /// The column whose text is the message's key. Messages with equal keys go to the same partition, in order. NULL is
     /// not a key. `None`: messages have no keys.
     pub key: Option<String>,
-    /// How long the brokers may take to accept a message before the query fails.
-    pub delivery_wait: Duration,
+    /// How long the brokers may be away, or take to accept a message, before the query fails. In a transaction it is at most
+    /// 15 minutes, beyond which brokers end it.
+    pub retry_for: Duration,
     /// The name of the transactions (`transactional.id`, and a consumer group) in which commits are sent: exactly once.
     /// No other sink may have it, and a run that resumes must have the same. `None`: at least once.
     pub transactions: Option<String>,
 }
 
 impl KafkaSinkSettings {
-    /// Messages without keys and transactions; the brokers have 30 s.
+    /// Messages without keys and transactions; the brokers may be away for 10 minutes.
     pub fn new(
         connection: impl Into<KafkaConnection>,
         topic: impl Into<String>,
@@ -56,7 +63,7 @@ impl KafkaSinkSettings {
             topic: topic.into(),
             format,
             key: None,
-            delivery_wait: Duration::from_secs(30),
+            retry_for: RETRY_FOR,
             transactions: None,
         }
     }
@@ -106,6 +113,8 @@ pub struct KafkaSink {
     encoding: Encoding,
     producer: MessageProducer,
     transactions: Option<Transactions>,
+    /// Why no broker was reached, as long as none has been.
+    away: Option<Cause>,
     /// The last cycle without rows that no transaction has recorded yet.
     without_rows: Option<u64>,
     written_at: Instant,
@@ -117,9 +126,29 @@ impl KafkaSink {
     /// Connects to the brokers and looks up the topic.
     ///
     /// # Errors
-    /// [`Cause::user`] if the topic or key column does not exist, or a setting is not supported; [`Cause::operation`]
-    /// if no broker answers within 10 s.
+    /// [`Cause::user`] if the topic or key column does not exist, a setting is not supported, or a login or certificate is
+    /// refused; [`Cause::operation`] if no broker answers within 10 s.
     pub fn connect(schema: &SchemaRef, settings: KafkaSinkSettings) -> Result<KafkaSink, Cause> {
+        let mut sink = KafkaSink::unconnected(schema, settings)?;
+        sink.reach(ANSWER_WAIT)?;
+        Ok(sink)
+    }
+
+    /// As [`connect`](KafkaSink::connect), but succeeds if no broker answers: the sink is then [`away`](Sink::away), and
+    /// connects when it [arrives](Sink::arrive), within [`retry_for`](KafkaSinkSettings::retry_for).
+    ///
+    /// # Errors
+    /// [`Cause::user`] as for `connect`.
+    pub fn open(schema: &SchemaRef, settings: KafkaSinkSettings) -> Result<KafkaSink, Cause> {
+        let mut sink = KafkaSink::unconnected(schema, settings)?;
+        match sink.reach(AWAY_WAIT) {
+            Err(cause) if cause.fault == Fault::Operation => sink.away = Some(cause),
+            reached => reached?,
+        }
+        Ok(sink)
+    }
+
+    fn unconnected(schema: &SchemaRef, settings: KafkaSinkSettings) -> Result<KafkaSink, Cause> {
         if matches!(settings.format, TextFormat::Table(_)) {
             return Err(Cause::user(
                 "the format table is meant for people; use csv or json for a topic".to_owned(),
@@ -132,28 +161,39 @@ impl KafkaSink {
             false => settings.format.encoder(schema)?,
         };
         let key = settings.key.as_deref().map(|name| key_column(name, schema)).transpose()?;
-        let producer = producer(&settings)?;
-        let brokers = &settings.connection.brokers;
-        let serve = || producer.poll(Duration::ZERO);
-        partitions(producer.client(), &serve, brokers, &settings.topic)?;
-        let transactions = settings.transactions.as_deref().map(|name| {
-            let (topic, wait) = (&settings.topic, settings.delivery_wait);
-            Transactions::begin(name, topic, &settings.connection, &producer, wait)
-        });
-        let transactions = transactions.transpose()?;
-        let producer = MessageProducer { producer, topic: settings.topic.clone() };
+        let waiting = format!("rows for topic '{}'", settings.topic);
+        let producer = MessageProducer {
+            producer: producer(&settings)?,
+            topic: settings.topic.clone(),
+            outage: BrokerOutage::new(&settings.connection.brokers, waiting).into(),
+            is_stopped: Arc::default(),
+        };
         Ok(KafkaSink {
             settings,
             schema: SchemaRef::clone(schema),
             pending: PendingBatches::default(),
             encoding: Encoding { encoder, is_ndjson, key },
             producer,
-            transactions,
+            transactions: None,
+            away: None,
             without_rows: None,
             written_at: Instant::now(),
             letters: None,
             refused: FaultLog::default(),
         })
+    }
+
+    /// Looks up the topic, and begins transactions if there are to be any.
+    fn reach(&mut self, wait: Duration) -> Result<(), Cause> {
+        let KafkaSinkSettings { connection, topic, retry_for, .. } = &self.settings;
+        let producer = &self.producer.producer;
+        let serve = || producer.poll(Duration::ZERO);
+        partitions(producer.client(), &serve, &connection.brokers, topic, wait)?;
+        if let Some(name) = &self.settings.transactions {
+            let begun = Transactions::begin(name, topic, connection, &self.producer, *retry_for)?;
+            self.transactions = Some(begun);
+        }
+        Ok(())
     }
 
     /// Keeps the rows that the topic does not take in this file.
@@ -164,16 +204,16 @@ impl KafkaSink {
 
     /// Sends all messages. Returns those that are refused, with the reasons.
     fn send(&mut self, messages: &Messages) -> Result<BTreeMap<usize, String>, Cause> {
-        let producer = &self.producer;
+        let (producer, wait) = (&self.producer, self.settings.retry_for);
         let without_text = messages.without_text();
         let mut refused = without_text.clone();
         messages.each(&mut self.encoding, &without_text, &mut |message| {
-            if let Some(reason) = producer.send(message)? {
+            if let Some(reason) = producer.send(message, wait)? {
                 refused.insert(message.number, reason);
             }
             Ok(())
         })?;
-        producer.flush(self.settings.delivery_wait)?;
+        producer.flush(wait)?;
         let suspects = producer.take_refused();
         if !suspects.is_empty() {
             self.send_again(messages, &suspects, &without_text, &mut refused)?;
@@ -190,14 +230,14 @@ impl KafkaSink {
         without_text: &BTreeMap<usize, String>,
         refused: &mut BTreeMap<usize, String>,
     ) -> Result<(), Cause> {
-        let (producer, wait) = (&self.producer, self.settings.delivery_wait);
+        let (producer, wait) = (&self.producer, self.settings.retry_for);
         let mut keys_sent_again: BTreeSet<String> = BTreeSet::new();
         messages.each(&mut self.encoding, without_text, &mut |message: &Message<'_>| {
             let follows = message.key.is_some_and(|key| keys_sent_again.contains(key));
             if refused.contains_key(&message.number) || !(follows || suspects.contains_key(&message.number)) {
                 return Ok(());
             }
-            let mut reason = producer.send(message)?;
+            let mut reason = producer.send(message, wait)?;
             if reason.is_none() {
                 producer.flush(wait)?;
                 reason = producer.take_refused().remove(&message.number);
@@ -217,7 +257,7 @@ impl KafkaSink {
         let without_text = messages.without_text();
         let mut refused = without_text.clone();
         let mut suspects = BTreeMap::new();
-        let mut until = Instant::now() + self.settings.delivery_wait;
+        let mut until = Instant::now() + self.settings.retry_for;
         let mut known = 0;
         while !self.send_in_transaction(messages, &mut refused, &mut suspects)? {
             let known_now = refused.len() + suspects.len();
@@ -226,11 +266,11 @@ impl KafkaSink {
                 return Err(Cause::operation(reason));
             }
             if known_now > known {
-                (known, until) = (known_now, Instant::now() + self.settings.delivery_wait);
+                (known, until) = (known_now, Instant::now() + self.settings.retry_for);
             }
         }
         let kept = self.keep(messages, refused);
-        let producer = &self.producer.producer;
+        let producer = &self.producer;
         let Some(transactions) = &mut self.transactions else { return kept };
         if kept.is_err() {
             transactions.abort(producer)?;
@@ -250,11 +290,11 @@ impl KafkaSink {
         refused: &mut BTreeMap<usize, String>,
         suspects: &mut BTreeMap<usize, String>,
     ) -> Result<bool, Cause> {
-        let (producer, wait) = (&self.producer, self.settings.delivery_wait);
+        let (producer, wait) = (&self.producer, self.settings.retry_for);
         let Some(transactions) = &self.transactions else {
             return Err(Cause::bug("a transaction of a sink that has none"));
         };
-        transactions.open(&producer.producer)?;
+        transactions.open(producer)?;
         let without = refused.clone();
         let sent = messages.each(&mut self.encoding, &without, &mut |message| {
             let is_suspect = suspects.contains_key(&message.number);
@@ -262,7 +302,7 @@ impl KafkaSink {
                 // It has a batch of its own.
                 producer.flush(wait)?;
             }
-            if let Some(reason) = producer.send(message)? {
+            if let Some(reason) = producer.send(message, wait)? {
                 refused.insert(message.number, reason);
             } else if is_suspect {
                 producer.flush(wait)?;
@@ -274,7 +314,7 @@ impl KafkaSink {
         if sent.is_ok() && found.is_empty() {
             return Ok(true);
         }
-        let aborted = transactions.abort(&producer.producer);
+        let aborted = transactions.abort(producer);
         found.extend(producer.take_refused());
         let is_purged = producer.producer.context().is_purged();
         producer.producer.context().clear();
@@ -304,12 +344,11 @@ impl KafkaSink {
     }
 
     fn in_topic(&self, cause: Cause) -> Cause {
-        match cause.fault {
-            Fault::Operation => cause.map_message(|reason| {
-                format!(
-                    "kafka {}, topic '{}': a message was not accepted: {reason}",
-                    self.settings.connection.brokers, self.settings.topic
-                )
+        let KafkaSinkSettings { connection, topic, .. } = &self.settings;
+        // A row that was refused says itself where it comes from.
+        match (cause.fault, RefusedRow::of(&cause)) {
+            (Fault::Operation | Fault::User, None) => cause.map_message(|reason| {
+                format!("kafka {}, topic '{topic}': a message was not accepted: {reason}", connection.brokers)
             }),
             _ => cause,
         }
@@ -336,6 +375,43 @@ impl Sink for KafkaSink {
         }
         let refused = self.send(&messages).map_err(|cause| self.in_topic(cause))?;
         self.keep(&messages, refused)
+    }
+
+    fn away(&self) -> Option<Cause> {
+        self.away.clone()
+    }
+
+    fn arrive(&mut self) -> Result<(), Cause> {
+        let since = Instant::now();
+        loop {
+            let reached = self.reach(TRIAL_WAIT);
+            let client = self.producer.producer.client();
+            let cause = match reached {
+                Ok(()) => break,
+                Err(cause) if cause.fault != Fault::Operation => return Err(cause),
+                Err(cause) => cause,
+            };
+            if self.producer.is_stopped.load(Ordering::Acquire) {
+                return Err(cause);
+            }
+            if since.elapsed() >= self.settings.retry_for {
+                let seconds = since.elapsed().as_secs();
+                return Err(
+                    cause.map_message(|text| format!("{text}; gave up after {seconds} s (retry_for)"))
+                );
+            }
+            let reason = Some(cause.message.to_string());
+            self.producer.outage.borrow_mut().failed(client, reason, self.settings.retry_for);
+            std::thread::sleep(PAUSE);
+        }
+        self.producer.outage.borrow_mut().over(self.producer.producer.client());
+        self.away = None;
+        Ok(())
+    }
+
+    fn stopper(&self) -> Option<Box<dyn Fn() + Send + Sync>> {
+        let is_stopped = Arc::clone(&self.producer.is_stopped);
+        Some(Box::new(move || is_stopped.store(true, Ordering::Release)))
     }
 
     fn guarantee(&self) -> Guarantee {
@@ -375,14 +451,15 @@ impl Sink for KafkaSink {
 
 fn producer(settings: &KafkaSinkSettings) -> Result<BaseProducer<Deliveries>, Cause> {
     let mut client = settings.connection.client()?;
-    let wait = settings.delivery_wait.max(Duration::from_millis(1));
+    let wait = settings.retry_for.max(Duration::from_millis(1));
     client
         .set("enable.idempotence", "true")
         .set("acks", "all")
         .set("message.timeout.ms", wait.as_millis().to_string());
     if let Some(name) = &settings.transactions {
-        let open_max = wait.max(OPEN_TRANSACTION);
+        let open_max = wait.clamp(OPEN_TRANSACTION.0, OPEN_TRANSACTION.1);
         client.set("transactional.id", name).set("transaction.timeout.ms", open_max.as_millis().to_string());
+        client.set("message.timeout.ms", wait.min(open_max).as_millis().to_string());
     }
     client
         .create_with_context(Deliveries::default())

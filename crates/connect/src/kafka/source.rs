@@ -10,23 +10,23 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 use rdkafka::types::RDKafkaErrorCode;
-use tidemill_core::error::Cause;
+use tidemill_core::error::{Cause, Fault};
 use tidemill_core::fields::{Fields, PutFields, TakeFields};
 use tidemill_core::source::{Faults, Polled, Progress, Source, SourceOffset, SourceOffsets};
-use tracing::{info, warn};
 
+use super::broker_outage::BrokerOutage;
 use super::client_log::ClientLog;
 use super::connection::KafkaConnection;
 use super::message_batches::MessageBatches;
-use super::{ANSWER_WAIT, partitions, unreachable_brokers, unusable};
+use super::{ANSWER_WAIT, AWAY_WAIT, TRIAL_WAIT, partitions, unreachable_brokers, unusable};
 use crate::formats::{BATCH_ROWS, DecoderSettings, Format, text_decoder};
 
 /// How many bytes of messages are decoded at once.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 /// How many KiB of messages are read ahead.
 const AHEAD_KIB_MAX: &str = "16384";
-/// How long all brokers may be unreachable.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The pause before brokers that are away are asked again.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Where reading begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub struct KafkaSourceSettings {
     pub start: KafkaStart,
     /// Whether the source ends where the partitions ended when it was opened, instead of waiting for more.
     pub end_at_end: bool,
+    /// How long the brokers may be away, at the start and later.
+    pub retry_for: Duration,
 }
 
 /// The rows of a topic.
@@ -61,8 +63,8 @@ pub struct KafkaSourceSettings {
 /// group and commits nothing to the brokers: a durable query keeps the offsets with the rows and continues there, any
 /// other one begins at [`KafkaSourceSettings::start`] again. Messages of transactions that were not committed are left
 /// out. Rows of one partition stay in order; rows of different partitions mix as they come. About 16 MiB are read ahead. A message that
-/// cannot be read, or has no value, is a fault with partition and offset. Unreachable brokers are waited for, for a
-/// minute; messages that were deleted before they were read end the query.
+/// cannot be read, or has no value, is a fault with partition and offset. Brokers that are away are waited for, at the start
+/// as well ([`KafkaSourceSettings::retry_for`]); messages that were deleted before they were read end the query.
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -80,6 +82,7 @@ pub struct KafkaSourceSettings {
 ///     decoder: DecoderSettings { schema, csv: Default::default(), batch_rows: 8192 },
 ///     start: KafkaStart::Earliest,
 ///     end_at_end: true,
+///     retry_for: Duration::from_secs(600),
 /// })?;
 /// let polled = source.poll(Duration::from_secs(1))?;
 /// # Ok::<(), tidemill_core::Cause>(())
@@ -91,8 +94,12 @@ pub struct KafkaSource {
     partitions: BTreeMap<i32, Partition>,
     gathered: MessageBatches,
     rows: u64,
-    /// Since when all brokers are unreachable.
-    gone: Option<Instant>,
+    /// Whether the partitions are known.
+    has_begun: bool,
+    /// Where earlier runs stopped, as long as the partitions are not known.
+    resumed: Option<SourceOffsets>,
+    outage: BrokerOutage,
+    next_trial: Instant,
 }
 
 /// How far a partition was read.
@@ -114,32 +121,75 @@ impl Partition {
 }
 
 impl KafkaSource {
-    /// Asks the brokers for the topic's partitions and begins to read.
+    /// Asks the brokers for the topic's partitions and begins to read. If no broker answers, it does so when it is polled.
     ///
     /// # Errors
-    /// [`Cause::user`] if the topic does not exist, or a setting is not supported; [`Cause::operation`] if no broker
-    /// answers within 10 s.
+    /// [`Cause::user`] if the topic does not exist, a setting is not supported, or a login or certificate is refused.
     pub fn open(mut settings: KafkaSourceSettings) -> Result<KafkaSource, Cause> {
         settings.decoder.csv.header = Some(false);
         let gathered = gathered(&settings, None)?;
         let schema = SchemaRef::clone(&settings.decoder.schema);
-        let (brokers, topic) = (settings.connection.brokers.as_str(), settings.topic.as_str());
         let consumer = consumer(&settings.connection)?;
+        let waiting = format!("the source of topic '{}'", settings.topic);
+        let outage = BrokerOutage::new(&settings.connection.brokers, waiting);
+        let mut source = KafkaSource {
+            schema,
+            consumer,
+            partitions: BTreeMap::new(),
+            gathered,
+            rows: 0,
+            has_begun: false,
+            resumed: None,
+            outage,
+            next_trial: Instant::now(),
+            settings,
+        };
+        source.try_to_begin(AWAY_WAIT)?;
+        Ok(source)
+    }
+
+    /// Begins, if a broker answers within this time.
+    fn try_to_begin(&mut self, wait: Duration) -> Result<(), Cause> {
+        let begun = self.begin(wait);
+        let (client, retry_for) = (self.consumer.client(), self.settings.retry_for);
+        match begun {
+            Err(cause) if cause.fault == Fault::Operation => {
+                self.outage.failed(client, Some(cause.message.to_string()), retry_for);
+                let lasted = self.outage.lasts().unwrap_or_default();
+                if lasted >= retry_for {
+                    let seconds = lasted.as_secs();
+                    return Err(
+                        cause.map_message(|text| format!("{text}; gave up after {seconds} s (retry_for)"))
+                    );
+                }
+                self.next_trial = Instant::now() + PAUSE;
+                Ok(())
+            }
+            begun => begun,
+        }
+    }
+
+    /// Finds the partitions, and reads on where earlier runs stopped.
+    fn begin(&mut self, wait: Duration) -> Result<(), Cause> {
+        let (brokers, topic) = (self.settings.connection.brokers.as_str(), self.settings.topic.as_str());
+        let consumer = &self.consumer;
         let mut found = BTreeMap::new();
         // Nothing is assigned yet, so it only has errors.
         let serve = || drop(consumer.poll(Duration::ZERO));
-        for number in partitions(consumer.client(), &serve, brokers, topic)? {
+        for number in partitions(consumer.client(), &serve, brokers, topic, wait)? {
             let bounds = consumer.fetch_watermarks(topic, number, ANSWER_WAIT);
             let (low, high) =
                 bounds.map_err(|error| unreachable_brokers(consumer.client(), brokers, &error))?;
-            let first = if settings.start == KafkaStart::Earliest { low } else { high };
-            let end = settings.end_at_end.then_some(high);
+            let first = if self.settings.start == KafkaStart::Earliest { low } else { high };
+            let end = self.settings.end_at_end.then_some(high);
             found.insert(number, Partition { available: low..high, first, next: first, noted: None, end });
         }
-        let source =
-            KafkaSource { schema, consumer, partitions: found, gathered, rows: 0, gone: None, settings };
-        source.assign()?;
-        Ok(source)
+        self.outage.over(consumer.client());
+        (self.partitions, self.has_begun) = (found, true);
+        match self.resumed.take() {
+            Some(offsets) => self.resume_at(&offsets),
+            None => self.assign(),
+        }
     }
 
     /// Reads on where each partition is.
@@ -165,7 +215,7 @@ impl KafkaSource {
     }
 
     fn has_ended(&self) -> bool {
-        self.partitions.values().all(Partition::is_done)
+        self.has_begun && self.partitions.values().all(Partition::is_done)
     }
 
     /// Reads messages until enough wait; waits only for the first one.
@@ -178,7 +228,7 @@ impl KafkaSource {
             match self.consumer.poll(wait) {
                 None => break,
                 Some(Ok(message)) => {
-                    back(&mut self.gone, &self.settings.connection.brokers);
+                    heard(&mut self.outage, &self.consumer);
                     let (number, offset) = (message.partition(), message.offset());
                     let Some(partition) = self.partitions.get_mut(&number) else { continue };
                     if !partition.is_done() {
@@ -190,7 +240,7 @@ impl KafkaSource {
                     }
                 }
                 Some(Err(KafkaError::PartitionEOF(number))) => {
-                    back(&mut self.gone, &self.settings.connection.brokers);
+                    heard(&mut self.outage, &self.consumer);
                     if let Some(partition) = self.partitions.get_mut(&number) {
                         partition.next = partition.end.unwrap_or(partition.next).max(partition.next);
                     }
@@ -208,102 +258,8 @@ impl KafkaSource {
         self.gathered.decode(false)
     }
 
-    /// Whether reading continues by itself after this error.
-    fn trouble(&mut self, error: &KafkaError) -> Result<(), Cause> {
-        let failed = |reason: String| {
-            Err(Cause::operation(format!(
-                "kafka {}, topic '{}': {reason}",
-                self.settings.connection.brokers, self.settings.topic
-            )))
-        };
-        match error {
-            KafkaError::MessageConsumption(RDKafkaErrorCode::AllBrokersDown) => {
-                if self.gone.is_none() {
-                    let brokers = &self.settings.connection.brokers;
-                    warn!(brokers, %error, "Kafka: no broker can be reached; reading waits");
-                    self.gone = Some(Instant::now());
-                }
-                Ok(())
-            }
-            KafkaError::MessageConsumption(
-                RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange,
-            ) => failed(
-                "messages were deleted before they were read; let the topic retain them longer, or start from \
-                 scratch"
-                    .to_owned(),
-            ),
-            KafkaError::MessageConsumption(
-                code @ (RDKafkaErrorCode::UnknownTopic
-                | RDKafkaErrorCode::UnknownTopicOrPartition
-                | RDKafkaErrorCode::UnknownPartition
-                | RDKafkaErrorCode::TopicAuthorizationFailed),
-            ) => failed(format!("{code}; check that the topic still exists and that you may read it")),
-            KafkaError::MessageConsumptionFatal(code) => failed(format!("reading failed permanently: {code}")),
-            _ => Ok(()),
-        }
-    }
-
-    /// Gives up on brokers that have been unreachable for too long and do not answer now.
-    fn check_brokers(&mut self, wait: Duration) -> Result<(), Cause> {
-        if self.gone.is_none_or(|since| since.elapsed() < PATIENCE) {
-            return Ok(());
-        }
-        let answer =
-            self.consumer.fetch_metadata(Some(&self.settings.topic), wait.max(Duration::from_millis(100)));
-        self.gone = None;
-        answer.map(|_| ()).map_err(|error| {
-            unreachable_brokers(self.consumer.client(), &self.settings.connection.brokers, &error)
-        })
-    }
-}
-
-/// Notes that a broker answers.
-fn back(gone: &mut Option<Instant>, brokers: &str) {
-    if let Some(since) = gone.take() {
-        info!(brokers, after = ?since.elapsed(), "Kafka is back; reading continues");
-    }
-}
-
-impl Source for KafkaSource {
-    fn schema(&self) -> SchemaRef {
-        SchemaRef::clone(&self.schema)
-    }
-
-    fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
-        let until = Instant::now() + wait;
-        loop {
-            if let Some(batch) = self.gathered.take()? {
-                self.rows += batch.num_rows() as u64;
-                return Ok(Polled::Rows(batch));
-            }
-            if self.has_ended() {
-                return Ok(Polled::Ended);
-            }
-            self.check_brokers(until.saturating_duration_since(Instant::now()))?;
-            self.gather(until)?;
-            if let Some(batch) = self.gathered.take()? {
-                self.rows += batch.num_rows() as u64;
-                return Ok(Polled::Rows(batch));
-            }
-            if Instant::now() >= until && !self.has_ended() {
-                return Ok(Polled::Nothing);
-            }
-        }
-    }
-
-    /// The next message of each partition that was read since; the first time, of all of them, so that one without
-    /// messages is not skipped to its new end later.
-    fn offsets(&mut self) -> Vec<SourceOffset> {
-        let changed =
-            self.partitions.iter_mut().filter(|(_, partition)| partition.noted != Some(partition.next));
-        let noted = changed.map(|(number, partition)| {
-            partition.noted = Some(partition.next);
-            SourceOffset { part: u64::from(number.unsigned_abs()), at: Some(offset_record(partition.next)) }
-        });
-        noted.collect()
-    }
-
-    fn resume(&mut self, offsets: &SourceOffsets) -> Result<(), Cause> {
+    /// Continues behind what earlier runs took in.
+    fn resume_at(&mut self, offsets: &SourceOffsets) -> Result<(), Cause> {
         let (brokers, topic) = (&self.settings.connection.brokers, &self.settings.topic);
         for (part, at) in offsets {
             let next = recorded_offset(at)?;
@@ -330,6 +286,135 @@ impl Source for KafkaSource {
             (partition.first, partition.next) = (partition.available.start, partition.available.start);
         }
         self.assign()
+    }
+
+    /// Whether reading continues by itself after this error.
+    fn trouble(&mut self, error: &KafkaError) -> Result<(), Cause> {
+        let failed = |fault: Fault, reason: String| {
+            let KafkaSourceSettings { connection, topic, .. } = &self.settings;
+            let text = format!("kafka {}, topic '{topic}': {reason}", connection.brokers);
+            Err(Cause::new(fault, text).with_source(error.clone()))
+        };
+        match error {
+            KafkaError::MessageConsumption(RDKafkaErrorCode::AllBrokersDown) => {
+                self.outage.failed(self.consumer.client(), None, self.settings.retry_for);
+                Ok(())
+            }
+            KafkaError::MessageConsumption(
+                RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange,
+            ) => failed(
+                Fault::Operation,
+                "messages were deleted before they were read; let the topic retain them longer, or start from \
+                 scratch"
+                    .to_owned(),
+            ),
+            KafkaError::MessageConsumption(
+                code @ (RDKafkaErrorCode::UnknownTopic
+                | RDKafkaErrorCode::UnknownTopicOrPartition
+                | RDKafkaErrorCode::UnknownPartition
+                | RDKafkaErrorCode::TopicAuthorizationFailed),
+            ) => failed(
+                Fault::User,
+                format!("{code}; check that the topic still exists and that you may read it"),
+            ),
+            KafkaError::MessageConsumptionFatal(code) => {
+                failed(Fault::Operation, format!("reading failed permanently: {code}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells of brokers that are away, and gives up on those that have been for too long, or that refuse the login. They may
+    /// be back without having anything to send.
+    fn check_brokers(&mut self) -> Result<(), Cause> {
+        let Some(lasted) = self.outage.lasts() else { return Ok(()) };
+        if Instant::now() < self.next_trial {
+            return Ok(());
+        }
+        self.next_trial = Instant::now() + PAUSE;
+        let (client, brokers) = (self.consumer.client(), &self.settings.connection.brokers);
+        let answer = self.consumer.fetch_metadata(Some(&self.settings.topic), Duration::from_millis(100));
+        let Err(error) = answer else {
+            self.outage.over(client);
+            return Ok(());
+        };
+        let cause = unreachable_brokers(client, brokers, &error);
+        // A broker that starts may refuse everybody for a moment.
+        if cause.fault == Fault::User && lasted > ANSWER_WAIT {
+            return Err(cause);
+        }
+        if lasted >= self.settings.retry_for {
+            let seconds = lasted.as_secs();
+            return Err(cause.map_message(|text| format!("{text}; gave up after {seconds} s (retry_for)")));
+        }
+        self.outage.failed(client, None, self.settings.retry_for);
+        Ok(())
+    }
+}
+
+/// A broker has sent something.
+fn heard(outage: &mut BrokerOutage, consumer: &BaseConsumer<ClientLog>) {
+    if outage.lasts().is_some() {
+        outage.over(consumer.client());
+    }
+}
+
+impl Source for KafkaSource {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+
+    fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
+        let until = Instant::now() + wait;
+        loop {
+            if let Some(batch) = self.gathered.take()? {
+                self.rows += batch.num_rows() as u64;
+                return Ok(Polled::Rows(batch));
+            }
+            if self.has_ended() {
+                return Ok(Polled::Ended);
+            }
+            if !self.has_begun {
+                if Instant::now() < self.next_trial {
+                    let until = until.min(self.next_trial);
+                    std::thread::sleep(until.saturating_duration_since(Instant::now()));
+                    return Ok(Polled::Nothing);
+                }
+                self.try_to_begin(TRIAL_WAIT)?;
+                continue;
+            }
+            self.check_brokers()?;
+            self.gather(until)?;
+            if let Some(batch) = self.gathered.take()? {
+                self.rows += batch.num_rows() as u64;
+                return Ok(Polled::Rows(batch));
+            }
+            if Instant::now() >= until && !self.has_ended() {
+                return Ok(Polled::Nothing);
+            }
+        }
+    }
+
+    /// The next message of each partition that was read since; the first time, of all of them, so that one without
+    /// messages is not skipped to its new end later.
+    fn offsets(&mut self) -> Vec<SourceOffset> {
+        let changed =
+            self.partitions.iter_mut().filter(|(_, partition)| partition.noted != Some(partition.next));
+        let noted = changed.map(|(number, partition)| {
+            partition.noted = Some(partition.next);
+            SourceOffset { part: u64::from(number.unsigned_abs()), at: Some(offset_record(partition.next)) }
+        });
+        noted.collect()
+    }
+
+    fn resume(&mut self, offsets: &SourceOffsets) -> Result<(), Cause> {
+        match self.has_begun {
+            true => self.resume_at(offsets),
+            false => {
+                self.resumed = Some(offsets.clone());
+                Ok(())
+            }
+        }
     }
 
     fn keep_bad_records(&mut self) {

@@ -2,6 +2,7 @@
 //! that they are skipped.
 
 mod exactly_once;
+mod outages;
 mod secured;
 
 use std::collections::BTreeMap;
@@ -67,6 +68,7 @@ fn source(brokers: &str, topic: &str, format: Format, start: KafkaStart, end_at_
         decoder: DecoderSettings { schema: schema(), csv: Default::default(), batch_rows: 8192 },
         start,
         end_at_end,
+        retry_for: 10 * LIMIT,
     })
     .expect("the topic can be read")
 }

@@ -11,7 +11,7 @@ use tidemill_connect::kafka::{
 use tidemill_connect::tls::{TlsClientSettings, TlsIdentity};
 use tidemill_core::Sink;
 
-use crate::{broker_and_topic, prepare, read, rows, schema};
+use crate::{LIMIT, broker_and_topic, prepare, read, rows, schema};
 
 /// The address of a listener, the folder of certificates and a new topic.
 fn listener(variable: &str, name: &str) -> Option<(String, PathBuf, String)> {
@@ -44,6 +44,7 @@ fn passes(connection: &KafkaConnection, topic: &str) {
         decoder: DecoderSettings { schema: schema(), csv: Default::default(), batch_rows: 8192 },
         start: KafkaStart::Earliest,
         end_at_end: true,
+        retry_for: LIMIT,
     })
     .expect("the topic can be read");
     assert_eq!(read(&mut source, usize::MAX), [(Some("a".to_owned()), 7)]);

@@ -19,6 +19,13 @@ use {
 const BROKERS: OptionDefinition =
     OptionDefinition::new("brokers", OptionKind::Text, OptionDefault::Required, "`'host:port,host:port'`");
 
+const RETRY_FOR: OptionDefinition = OptionDefinition::new(
+    "retry_for",
+    OptionKind::Duration,
+    OptionDefault::Value("10 minutes"),
+    "how long the brokers may be away, at the start or later; after that, the query fails",
+);
+
 const SASL: OptionDefinition = OptionDefinition::new(
     "sasl",
     OptionKind::Choice(&["plain", "scram-sha-256", "scram-sha-512"]),
@@ -56,6 +63,7 @@ const SOURCE: &[OptionDefinition] = &[
         OptionDefault::Value("false"),
         "ends where the partitions ended when the query started",
     ),
+    RETRY_FOR,
     TLS,
     TLS_CA,
     TLS_CERT,
@@ -74,12 +82,11 @@ const SINK: &[OptionDefinition] = &[
         OptionDefault::Nothing("none"),
         "the column whose text becomes the message key: rows with the same key go to the same partition, in order",
     ),
-    OptionDefinition::new(
-        "delivery_wait",
-        OptionKind::Duration,
-        OptionDefault::Value("30 s"),
-        "how long the brokers may take to accept a message; after that, the query fails",
-    ),
+    OptionDefinition {
+        doc: "how long the brokers may be away, at the start or later, or take to accept a message; after that, the query \
+              fails. In a transaction it is at most 15 minutes",
+        ..RETRY_FOR
+    },
     OptionDefinition::new(
         "transactions",
         OptionKind::Boolean,
@@ -154,6 +161,7 @@ fn source(request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
             _ => KafkaStart::Earliest,
         },
         end_at_end: options.boolean("end_at_end"),
+        retry_for: options.duration("retry_for").unwrap_or_default(),
     };
     let is_finite = settings.end_at_end;
     let open: Arc<crate::relations::source_definition::OpenSource> = Arc::new(move |columns| {
@@ -175,9 +183,7 @@ fn sink(request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
     let topic = options.required_text("topic");
     let mut settings = KafkaSinkSettings::new(connection(options)?, topic, request.format.text());
     settings.key = options.text("key").map(str::to_owned);
-    if let Some(wait) = options.duration("delivery_wait") {
-        settings.delivery_wait = wait.max(std::time::Duration::from_nanos(1));
-    }
+    settings.retry_for = options.duration("retry_for").unwrap_or(settings.retry_for);
     let has_transactions = options.boolean("transactions");
     let letters = super::dead_letters::path(options)?;
     Ok(Arc::new(move |of| {
@@ -186,7 +192,7 @@ fn sink(request: &SinkRequest<'_>) -> Result<Arc<OpenSink>, OptionError> {
             settings = settings.with_transactions(of.name, of.identity);
         }
         settings.key = settings.key.map(|name| super::key::key_column(&name, of.schema));
-        let sink = KafkaSink::connect(of.schema, settings)?;
+        let sink = KafkaSink::open(of.schema, settings)?;
         Ok(match &letters {
             Some(path) => Box::new(sink.with_dead_letters(DeadLetterFile::open(path, of.name, of.resume)?)),
             None => Box::new(sink),
