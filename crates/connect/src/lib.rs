@@ -37,6 +37,8 @@ pub mod command;
 #[cfg(feature = "tables")]
 pub mod dead_letter;
 #[cfg(feature = "tables")]
+mod door;
+#[cfg(feature = "tables")]
 pub mod fetch;
 pub mod file;
 #[cfg(feature = "tables")]

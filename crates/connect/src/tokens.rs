@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
@@ -26,9 +26,22 @@ pub(crate) enum Tokens {
     File(TokenFile),
 }
 
-/// A file with a name and a token on each line.
+/// Who sends a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TokenOwner {
+    /// Nobody who is known.
+    Nobody,
+    /// Somebody who may not write to this source.
+    NotHere(String),
+    /// Somebody who may; an empty name if tokens have none.
+    Somebody(String),
+}
+
+/// A file with a name and a token on each line, and the sources to which its owner may write.
 pub(crate) struct TokenFile {
     path: PathBuf,
+    /// The source that asks.
+    source: String,
     state: Mutex<FileState>,
 }
 
@@ -36,6 +49,8 @@ struct FileState {
     looked_at: Instant,
     version: Option<FileVersion>,
     tokens: Vec<NamedToken>,
+    /// How often the tokens have changed.
+    changes: u64,
 }
 
 /// By what a changed file is recognised: modification in seconds and nanoseconds, inode, length.
@@ -44,6 +59,8 @@ type FileVersion = (i64, i64, u64, u64);
 struct NamedToken {
     name: String,
     token: Vec<u8>,
+    /// To which sources its owner may write; `None`: to all.
+    sources: Option<Vec<String>>,
 }
 
 impl fmt::Debug for Tokens {
@@ -58,42 +75,61 @@ impl fmt::Debug for Tokens {
 }
 
 impl Tokens {
-    /// Reads the file, if there is one.
-    pub fn open(token: Option<String>, file: Option<PathBuf>) -> Result<Tokens, Cause> {
+    /// Reads the file, if there is one, for the source of this name.
+    pub fn open(token: Option<String>, file: Option<PathBuf>, source: &str) -> Result<Tokens, Cause> {
         match (token, file) {
             (None, None) => Ok(Tokens::NotNeeded),
             (Some(token), None) => Ok(Tokens::One(token)),
             (None, Some(path)) => {
                 let (version, tokens) = (version_of(&path), read(&path)?);
-                let state = FileState { looked_at: Instant::now(), version, tokens };
-                Ok(Tokens::File(TokenFile { path, state: Mutex::new(state) }))
+                let state = FileState { looked_at: Instant::now(), version, tokens, changes: 0 };
+                Ok(Tokens::File(TokenFile { path, source: source.to_owned(), state: Mutex::new(state) }))
             }
             (Some(_), Some(_)) => Err(Cause::user("choose either a token or a file of tokens")),
         }
     }
 
-    /// Whose token this is; an empty name if tokens have none. `None`: it is nobody's.
-    pub fn name_of(&self, given: Option<&[u8]>) -> Option<String> {
+    /// Whose token this is.
+    pub fn owner_of(&self, given: Option<&[u8]>) -> TokenOwner {
+        match (self, given) {
+            (Tokens::NotNeeded, _) => TokenOwner::Somebody(String::new()),
+            (_, None) => TokenOwner::Nobody,
+            (Tokens::One(token), Some(given)) => match is_same(given, token.as_bytes()) {
+                true => TokenOwner::Somebody(String::new()),
+                false => TokenOwner::Nobody,
+            },
+            (Tokens::File(file), Some(given)) => file.owner_of(given),
+        }
+    }
+
+    /// How often the tokens have changed. What was somebody's may be nobody's since.
+    pub fn changes(&self) -> u64 {
         match self {
-            Tokens::NotNeeded => Some(String::new()),
-            Tokens::One(token) => {
-                given.filter(|given| is_same(given, token.as_bytes())).map(|_| String::new())
-            }
-            Tokens::File(file) => file.name_of(given?),
+            Tokens::NotNeeded | Tokens::One(_) => 0,
+            Tokens::File(file) => file.looked_at().changes,
         }
     }
 }
 
 impl TokenFile {
-    fn name_of(&self, given: &[u8]) -> Option<String> {
+    fn owner_of(&self, given: &[u8]) -> TokenOwner {
+        let state = self.looked_at();
+        // All are compared, so that the time does not tell which one is similar.
+        let fitting = state.tokens.iter().filter(|named| is_same(given, &named.token));
+        fitting.fold(TokenOwner::Nobody, |_, named| match &named.sources {
+            Some(sources) if !sources.contains(&self.source) => TokenOwner::NotHere(named.name.clone()),
+            _ => TokenOwner::Somebody(named.name.clone()),
+        })
+    }
+
+    /// The tokens, after a look at the file if it is time.
+    fn looked_at(&self) -> MutexGuard<'_, FileState> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.looked_at.elapsed() >= LOOK_INTERVAL {
             state.looked_at = Instant::now();
             self.read_again(&mut state);
         }
-        // All are compared, so that the time does not tell which one is similar.
-        let fitting = state.tokens.iter().filter(|named| is_same(given, &named.token));
-        fitting.fold(None, |_, named| Some(named.name.clone()))
+        state
     }
 
     /// Takes over a changed file. If it cannot be used, the tokens that were known stay valid.
@@ -107,6 +143,7 @@ impl TokenFile {
             Ok(tokens) => {
                 warn!(file = %self.path.display(), tokens = tokens.len(), "the changed file of tokens was read");
                 state.tokens = tokens;
+                state.changes += 1;
             }
             Err(cause) => {
                 warn!(%cause, "the changed file of tokens cannot be used; the old tokens stay valid")
@@ -131,15 +168,23 @@ fn read(path: &Path) -> Result<Vec<NamedToken>, Cause> {
     let mut tokens = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         let mut words = line.split_whitespace();
-        match (words.next(), words.next(), words.next()) {
-            (None, ..) => {}
-            (Some(word), ..) if word.starts_with('#') => {}
-            (Some(name), Some(token), None) => {
-                tokens.push(NamedToken { name: name.to_owned(), token: token.as_bytes().to_vec() });
+        let (name, token) = (words.next(), words.next());
+        // There may be blanks behind commas.
+        let sources = words.collect::<Vec<_>>().join(" ");
+        let sources: Vec<String> = sources.split(',').map(|source| source.trim().to_owned()).collect();
+        let is_for_all = sources == [""];
+        let are_names = || sources.iter().all(|source| !source.is_empty() && !source.contains(' '));
+        match (name, token) {
+            (None, _) => {}
+            (Some(word), _) if word.starts_with('#') => {}
+            (Some(name), Some(token)) if is_for_all || are_names() => {
+                let (name, token) = (name.to_owned(), token.as_bytes().to_vec());
+                tokens.push(NamedToken { name, token, sources: (!is_for_all).then_some(sources) });
             }
             _ => {
                 return Err(Cause::user(format!(
-                    "tokens: '{place}', line {number}: write a name, a space and a token"
+                    "tokens: '{place}', line {number}: write a name, a space and a token; behind them, if its owner may \
+                     not write to each source, a space and the names of those sources with commas between them"
                 )));
             }
         }
@@ -155,4 +200,48 @@ fn read(path: &Path) -> Result<Vec<NamedToken>, Cause> {
 fn is_same(left: &[u8], right: &[u8]) -> bool {
     let differences = left.iter().zip(right).fold(0, |all, (a, b)| std::hint::black_box(all | (a ^ b)));
     left.len() == right.len() && differences == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn opened(text: &str, source: &str) -> Result<Tokens, Cause> {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(file.path(), text).expect("written");
+        fs::set_permissions(file.path(), Permissions::from_mode(0o600)).expect("set");
+        Tokens::open(None, Some(file.path().to_owned()), source)
+    }
+
+    #[test]
+    fn a_token_is_for_all_sources_or_for_those_that_are_named() {
+        let text = "ada one\nbob two clicks\neve three orders, Clicks ,views\n# a comment of words\n\n";
+        let owner = |source: &str, token: &str| {
+            opened(text, source).expect("tokens").owner_of(Some(token.as_bytes()))
+        };
+        let (ada, bob, eve) = ("ada".to_owned(), "bob".to_owned(), "eve".to_owned());
+        for source in ["clicks", "orders"] {
+            assert_eq!(owner(source, "one"), TokenOwner::Somebody(ada.clone()));
+        }
+        assert_eq!(owner("clicks", "two"), TokenOwner::Somebody(bob.clone()));
+        assert_eq!(owner("orders", "two"), TokenOwner::NotHere(bob.clone()));
+        // A prefix of a name, or its other case, is another name.
+        assert_eq!(owner("click", "two"), TokenOwner::NotHere(bob));
+        assert_eq!(owner("clicks", "three"), TokenOwner::NotHere(eve.clone()));
+        for source in ["orders", "Clicks", "views"] {
+            assert_eq!(owner(source, "three"), TokenOwner::Somebody(eve.clone()));
+        }
+        assert_eq!(owner("clicks", "four"), TokenOwner::Nobody);
+    }
+
+    #[test]
+    fn a_line_with_other_words_is_refused_and_shows_no_token() {
+        for line in ["ada", "ada secret a b", "ada secret a,,b", "ada secret ,", "ada secret a,b c"] {
+            let cause = opened(&format!("bob two\n{line}\n"), "s").expect_err(line);
+            assert!(cause.message.contains("line 2") && !cause.message.contains("secret"), "{cause}");
+        }
+    }
 }

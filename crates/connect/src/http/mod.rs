@@ -67,14 +67,18 @@ pub struct HttpSettings {
     pub address: String,
     /// Whether addresses that other machines can reach are accepted.
     pub allow_remote: bool,
+    /// Whether other machines are let in although they need neither a token nor a certificate.
+    pub insecure: bool,
     /// The certificate that is shown to clients, and whose certificates they must show; `None`: no TLS. What does not
     /// speak it is cut off, and counted as a fault.
     pub tls: Option<TlsServerSettings>,
     /// The token that a client must send as `Authorization: Token ...` or `Bearer ...`; `None`: none needed.
     pub token: Option<String>,
-    /// In place of `token`: a file with a name and a token on each line, which only its user may read. It is read again
+    /// In place of `token`: a file with a name and a token on each line, and the sources to which its owner may write, which only its user may read. It is read again
     /// within a second after it has changed; the name appears in messages about the client's rows.
     pub token_file: Option<PathBuf>,
+    /// The source's name, to which tokens of a file may be limited.
+    pub source: String,
     /// LineProtocol, Json, or both; or a format of the program's own, in which every body then is.
     pub formats: Vec<Format>,
     /// The columns.
@@ -116,9 +120,11 @@ impl HttpSettings {
         HttpSettings {
             address: address.to_owned(),
             allow_remote: false,
+            insecure: false,
             tls: None,
             token: None,
             token_file: None,
+            source: String::new(),
             formats: vec![Format::LineProtocol, Format::Json],
             decoder,
             line_protocol: LineProtocolSettings::default(),

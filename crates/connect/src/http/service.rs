@@ -22,9 +22,9 @@ use super::json_body::{NotJson, make_lines};
 use super::waiting::{BodyFormat, Outcome, PendingRequest};
 use crate::formats::Format;
 use crate::formats::line_protocol::Precision;
-use crate::quotas::ClientQuotas;
+use crate::quotas::{ClientQuotas, QuotaHolder};
 use crate::tls::TlsServer;
-use crate::tokens::Tokens;
+use crate::tokens::{TokenOwner, Tokens};
 
 /// The longest name of a client in bytes.
 const CLIENT_BYTES_MAX: usize = 256;
@@ -92,7 +92,8 @@ impl Service {
     async fn write(&self, request: Request<Incoming>, peer: Peer) -> Result<Answer, Refusal> {
         let (head, incoming) = request.into_parts();
         let client = self.authorize(&head.headers)?;
-        self.check_quota(&peer)?;
+        let holder = QuotaHolder::of(&client, peer.slot.client);
+        self.check_quota(&holder)?;
         let kind = self.kind(head.uri.path(), head.uri.query().unwrap_or_default(), &head.headers)?;
         let request = numbered(&head.headers)?;
         let is_gzip = is_gzip(&head.headers)?;
@@ -108,7 +109,7 @@ impl Service {
         };
         let lines = memchr::memchr_iter(b'\n', &body.bytes).count();
         if let Some(quotas) = &self.quotas {
-            quotas.spend(peer.slot.client, lines.max(1) as u64, body.bytes.len() as u64, Instant::now());
+            quotas.spend(&holder, lines.max(1) as u64, body.bytes.len() as u64, Instant::now());
         }
         if lines > self.settings.lines_max {
             let text = format!("the body has more than {} lines; send fewer", self.settings.lines_max);
@@ -133,9 +134,9 @@ impl Service {
     }
 
     /// A client that has used up its quota is sent away before its body is read.
-    fn check_quota(&self, peer: &Peer) -> Result<(), Refusal> {
+    fn check_quota(&self, holder: &QuotaHolder) -> Result<(), Refusal> {
         let Some(quotas) = &self.quotas else { return Ok(()) };
-        match quotas.wait(peer.slot.client, Instant::now()) {
+        match quotas.wait(holder, Instant::now()) {
             Duration::ZERO => Ok(()),
             wait => Err(Refusal::too_many(
                 wait,
@@ -148,10 +149,17 @@ impl Service {
     fn authorize(&self, headers: &HeaderMap) -> Result<String, Refusal> {
         let given = headers.get(AUTHORIZATION).map(|value| value.as_bytes()).unwrap_or_default();
         let given = given.strip_prefix(b"Token ").or_else(|| given.strip_prefix(b"Bearer "));
-        self.tokens.name_of(given).ok_or_else(|| {
-            let text = "the token is missing or wrong; send Authorization: Token ...";
-            Refusal::new(StatusCode::UNAUTHORIZED, text)
-        })
+        match self.tokens.owner_of(given) {
+            TokenOwner::Somebody(name) => Ok(name),
+            TokenOwner::NotHere(name) => {
+                let text = format!("the token of '{name}' is not for this source");
+                Err(Refusal::new(StatusCode::FORBIDDEN, text))
+            }
+            TokenOwner::Nobody => {
+                let text = "the token is missing or wrong; send Authorization: Token ...";
+                Err(Refusal::new(StatusCode::UNAUTHORIZED, text))
+            }
+        }
     }
 
     fn kind(&self, path: &str, query: &str, headers: &HeaderMap) -> Result<BodyFormat, Refusal> {

@@ -21,6 +21,7 @@ use super::body::ROOM_BYTES;
 use super::server::Server;
 use super::service::Service;
 use super::waiting::{BodyFormat, Outcome, PendingRequest};
+use crate::door::Door;
 use crate::formats::encode::row_json;
 use crate::formats::line_protocol::LineProtocolDecoder;
 use crate::formats::{BATCH_ROWS, Format, RecordDecoder, project, text_decoder};
@@ -107,7 +108,7 @@ impl HttpSource {
             tls: settings.tls.clone().map(TlsServer::open).transpose()?,
             faults: Arc::clone(&cut_off),
             quotas: ClientQuotas::new(settings.quotas),
-            tokens: Tokens::open(settings.token.clone(), settings.token_file.clone())?,
+            tokens: Tokens::open(settings.token.clone(), settings.token_file.clone(), &settings.source)?,
             settings: settings.clone(),
         };
         let threads = SourceThreads::default();
@@ -385,14 +386,11 @@ fn bind(settings: &HttpSettings) -> Result<TcpListener, Cause> {
                 .with_source(error)
         })?
         .collect();
-    if let (Some(remote), false) =
-        (found.iter().find(|found| !found.ip().is_loopback()), settings.allow_remote)
-    {
-        return Err(Cause::user(format!(
-            "http {address}: other machines can reach {remote} and send rows; listen at 127.0.0.1, or set \
-             allow_remote (and a token)"
-        )));
-    }
+    let has_token = settings.token.is_some() || settings.token_file.is_some();
+    let has_authority = settings.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
+    let HttpSettings { allow_remote, insecure, .. } = *settings;
+    let door = Door { allow_remote, is_guarded: has_token || has_authority, insecure };
+    door.check(&format!("http {address}"), &found)?;
     TcpListener::bind(found.as_slice())
         .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
         .map_err(|error| {

@@ -107,7 +107,7 @@ fn tokens_of_a_file_have_names_and_change_while_it_listens() {
         std::fs::rename(&new, &path).expect("renamed");
     };
     let settings = HttpSettings { token_file: Some(path.clone()), acknowledge: true, ..settings() };
-    write("a one two\n");
+    write("a one two,,three\n");
     let cause = HttpSource::listen(settings.clone()).expect_err("refused").to_string();
     assert!(cause.contains("line 1") && !cause.contains("two"), "{cause}");
     write("# agents\nwell 7bucket7\n\nriver 9bank9\n");
@@ -222,5 +222,9 @@ fn other_machines_are_let_in_only_if_asked_for() {
     let remote = HttpSettings { address: "0.0.0.0:0".into(), ..settings() };
     let refused = HttpSource::listen(remote.clone()).expect_err("refused").to_string();
     assert!(refused.contains("set allow_remote"), "{refused}");
-    assert!(HttpSource::listen(HttpSettings { allow_remote: true, ..remote }).is_ok());
+    let open = HttpSettings { allow_remote: true, ..remote };
+    let refused = HttpSource::listen(open.clone()).expect_err("refused").to_string();
+    assert!(refused.contains("demand a token") && refused.contains("set insecure"), "{refused}");
+    assert!(HttpSource::listen(HttpSettings { token: Some("sesame".into()), ..open.clone() }).is_ok());
+    assert!(HttpSource::listen(HttpSettings { insecure: true, ..open }).is_ok());
 }

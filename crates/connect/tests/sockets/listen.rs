@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tidemill_connect::Quotas;
 use tidemill_connect::formats::Format;
-use tidemill_connect::socket::{SocketSettings, TcpLines};
+use tidemill_connect::socket::{SocketSettings, TcpLines, UdpLines, UdpSettings};
 use tidemill_core::source::{Polled, Source};
 use tidemill_core::{Cause, Fault};
 
@@ -17,7 +17,16 @@ fn other_machines_are_let_in_only_if_allowed() {
     let json = settings(Format::Json);
     let refused = TcpLines::listen("0.0.0.0:0", false, json.clone()).unwrap_err();
     assert!(refused.fault == Fault::User && refused.message.contains("allow_remote"), "{refused}");
-    assert!(TcpLines::listen("0.0.0.0:0", true, json).is_ok());
+    // Who comes from elsewhere shows a token, unless it is said that nobody need to.
+    let open = TcpLines::listen("0.0.0.0:0", true, json.clone()).unwrap_err();
+    assert!(open.fault == Fault::User && open.message.contains("set insecure"), "{open}");
+    let with_token = SocketSettings { token: Some("sesame".to_owned()), ..json.clone() };
+    assert!(TcpLines::listen("0.0.0.0:0", true, with_token).is_ok());
+    assert!(TcpLines::listen("0.0.0.0:0", true, SocketSettings { insecure: true, ..json.clone() }).is_ok());
+    let datagrams = UdpSettings::new(Format::Json, json.decoder);
+    let open = UdpLines::listen("0.0.0.0:0", true, datagrams.clone()).unwrap_err();
+    assert!(open.fault == Fault::User && open.message.contains("set insecure"), "{open}");
+    assert!(UdpLines::listen("0.0.0.0:0", true, UdpSettings { insecure: true, ..datagrams }).is_ok());
 }
 
 #[test]

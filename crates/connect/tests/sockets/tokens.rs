@@ -1,6 +1,6 @@
 //! Tokens: the first line of a connection, or of a datagram.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
@@ -64,6 +64,98 @@ fn a_connection_begins_with_a_token() {
     until(&mut source, 1, 0);
 }
 
+/// A file of tokens, which is replaced as a whole.
+struct TokenFile(tempfile::TempDir);
+
+impl TokenFile {
+    fn new(text: &str) -> TokenFile {
+        let file = TokenFile(tempfile::tempdir().unwrap());
+        file.write(text);
+        file
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.0.path().join("tokens")
+    }
+
+    fn write(&self, text: &str) {
+        let new = self.0.path().join("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::rename(&new, self.path()).unwrap();
+    }
+}
+
+#[test]
+fn connections_have_the_names_and_rights_of_their_tokens_and_end_with_them() {
+    let file = TokenFile::new("ada sesame clicks,orders\nbob melon\neve pear orders\n");
+    let mut settings = settings(Format::Json);
+    (settings.token_file, settings.source) = (Some(file.path()), "clicks".to_owned());
+    let mut source = TcpLines::listen("127.0.0.1:0", false, settings).unwrap();
+    let address = source.local_address().unwrap();
+    let send = |text: &str| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream
+    };
+    let mut ada = send("sesame\n{\"value\":1}\nrubbish\n");
+    assert!(until(&mut source, 1, 1)[0].contains(" (ada), line 2: "), "the sender has a name");
+    let mut bob = send("melon\n{\"value\":2}\n");
+    until(&mut source, 1, 0);
+    let _eve = send("pear\n");
+    let told = until(&mut source, 0, 1);
+    assert!(told[0].contains("the token of 'eve' is not for this source"), "{told:?}");
+
+    // Ada's token goes, bob's is no longer for this source, and a new one comes.
+    file.write("bob melon orders\nzoe plum clicks\n");
+    let told = until(&mut source, 0, 2).concat();
+    for name in ["(ada): closed, because its token", "(bob): closed, because its token"] {
+        assert!(told.contains(name), "{told}");
+    }
+    for stream in [&mut ada, &mut bob] {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert!(matches!(stream.read(&mut [0]), Ok(0) | Err(_)), "it is closed");
+    }
+    let mut zoe = send("plum\n{\"value\":3}\n");
+    until(&mut source, 1, 0);
+    let _again = send("sesame\n{\"value\":4}\n");
+    assert!(until(&mut source, 0, 1)[0].contains("not a token that is known here"));
+    // A file that cannot be used closes nobody.
+    file.write("nonsense\n");
+    std::thread::sleep(Duration::from_millis(2500));
+    zoe.write_all(b"{\"value\":5}\n").unwrap();
+    until(&mut source, 1, 0);
+}
+
+#[test]
+fn tokens_of_datagrams_have_rights_and_are_replaced_while_they_come() {
+    let file = TokenFile::new("ada sesame\neve pear orders\n");
+    let mut udp = UdpSettings::new(Format::Json, settings(Format::Json).decoder);
+    (udp.token_file, udp.source) = (Some(file.path()), "clicks".to_owned());
+    let mut source = UdpLines::listen("127.0.0.1:0", false, udp).unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = source.local_address();
+    let send = |text: &str| assert_eq!(socket.send_to(text.as_bytes(), address).unwrap(), text.len());
+    send("sesame\n{\"value\":1}");
+    send("pear\n{\"value\":2}");
+    assert!(until(&mut source, 1, 1).concat().contains("for this source"));
+    file.write("ada melon\n");
+    // The file is looked at once a second. Until then, the old token is known.
+    let start = Instant::now();
+    loop {
+        assert!(start.elapsed() < PATIENCE);
+        send("sesame\n{\"value\":3}");
+        let polled = source.poll(Duration::from_millis(50)).unwrap();
+        if source.faults().count > 0 {
+            break;
+        }
+        assert!(matches!(polled, Polled::Rows(_) | Polled::Nothing));
+    }
+    while let Polled::Rows(_) = source.poll(Duration::from_millis(200)).unwrap() {}
+    send("melon\n{\"value\":4}");
+    until(&mut source, 1, 0);
+}
+
 #[test]
 fn a_datagram_begins_with_a_token_of_a_file() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -81,7 +173,9 @@ fn a_datagram_begins_with_a_token_of_a_file() {
     send("4\n");
     send("sesame");
     send("");
-    let told = until(&mut source, 3, 2);
+    send("melon\n{\"value\":\"x\"}\n");
+    let told = until(&mut source, 3, 3);
+    assert!(told.concat().contains(" (bob), line 4: column 'value'"), "{told:?}");
     assert!(told.concat().contains("their first line is not a token that is known here"), "{told:?}");
     assert!(!told.concat().contains("sesame"));
 }

@@ -1,25 +1,39 @@
 //! The token of a sender: the first line of what it sends.
 
-use std::io;
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use super::connection::Socket;
 use crate::tls::HANDSHAKE_TIMEOUT;
-use crate::tokens::Tokens;
+use crate::tokens::{TokenOwner, Tokens};
 
 /// The longest first line.
 const LINE_BYTES_MAX: usize = 4096;
 /// A read waits for at least so long; zero would mean for ever.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
+/// The token of a sender, and its name.
+#[derive(Default)]
+pub(super) struct KnownToken {
+    pub(super) token: Vec<u8>,
+    pub(super) name: String,
+}
+
+impl fmt::Debug for KnownToken {
+    /// Without the token.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("KnownToken").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
 /// Reads the first line of a connection, which must be somebody's token. The error says why it is not.
 pub(super) fn check_token(
     mut socket: Socket,
     tokens: &Tokens,
     idle_timeout: Option<Duration>,
-) -> Result<Socket, String> {
+) -> Result<(Socket, KnownToken), String> {
     if matches!(tokens, Tokens::NotNeeded) {
-        return Ok(socket);
+        return Ok((socket, KnownToken::default()));
     }
     let until = Instant::now() + HANDSHAKE_TIMEOUT;
     let mut line = Vec::new();
@@ -40,15 +54,25 @@ pub(super) fn check_token(
             Err(error) => return Err(error.to_string()),
         }
     }
-    match is_known(tokens, &line) {
-        true => socket.prepare(idle_timeout).map(|()| socket).map_err(|error| error.to_string()),
-        false => Err(wrong()),
+    let token = token_of(&line).to_vec();
+    match tokens.owner_of(Some(&token)) {
+        TokenOwner::Somebody(name) => {
+            let prepared = socket.prepare(idle_timeout).map_err(|error| error.to_string());
+            prepared.map(|()| (socket, KnownToken { token, name }))
+        }
+        TokenOwner::NotHere(name) => Err(format!("the token of '{name}' is not for this source")),
+        TokenOwner::Nobody => Err(wrong()),
     }
 }
 
-/// Whether a line is somebody's token.
-pub(super) fn is_known(tokens: &Tokens, line: &[u8]) -> bool {
-    tokens.name_of(Some(line.strip_suffix(b"\r").unwrap_or(line))).is_some()
+/// The token of a line.
+pub(super) fn token_of(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// What has a name and the name of who sent it.
+pub(super) fn named(place: &str, name: &str) -> String {
+    if name.is_empty() { place.to_owned() } else { format!("{place} ({name})") }
 }
 
 fn wrong() -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use tidemill_core::source::{Faults, Polled};
 use tidemill_core::{Heard, SourceThreads};
 use tracing::debug;
 
-use super::client_token::check_token;
+use super::client_token::{KnownToken, check_token, named};
 use super::connection::{Socket, spawn};
 use super::connection_queue::ConnectionQueue;
 use super::connection_reader::{Connection, EndNotifier};
@@ -23,9 +23,9 @@ use super::decoding_threads::DecodingThreads;
 use super::queue_room::QueueRoom;
 use super::read_permits::ReadPermits;
 use super::{Decoding, SocketSettings};
-use crate::quotas::{ClientQuota, ClientQuotas};
+use crate::quotas::{ClientQuota, ClientQuotas, QuotaHolder};
 use crate::tls::{TlsServer, failure};
-use crate::tokens::Tokens;
+use crate::tokens::{TokenOwner, Tokens};
 
 /// How often it checks for new connections while no rows come.
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(10);
@@ -35,6 +35,8 @@ const ACCEPTED_AT_ONCE: usize = 256;
 const NEVER_SENT_FOR_ANOTHER: Duration = Duration::from_secs(1);
 /// How often it checks for connections that have fallen silent.
 const SILENCE_INTERVAL: Duration = Duration::from_millis(100);
+/// How often it checks whether tokens have changed.
+const TOKEN_INTERVAL: Duration = Duration::from_millis(500);
 /// How long to pause after accepting a connection has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -70,6 +72,10 @@ struct Reader {
     client: Option<IpAddr>,
     /// The thread that decodes what it reads.
     decoding_thread: usize,
+    /// What it has shown, once it has.
+    token: Arc<OnceLock<KnownToken>>,
+    /// How often the tokens had changed when its own was looked at last.
+    checked_at: Option<u64>,
     /// When it became known to be silent.
     silent_since: Option<Instant>,
     /// Whether it was closed in favour of another; its thread is about to end.
@@ -105,6 +111,7 @@ pub(super) struct Listening {
     /// A connection over which nothing has come for this long counts as silent.
     silent_after: Option<Duration>,
     silence_looked_for: Instant,
+    tokens_looked_at: Instant,
 }
 
 impl Listening {
@@ -132,6 +139,7 @@ impl Listening {
             accept_from: Instant::now(),
             silent_after: None,
             silence_looked_for: Instant::now(),
+            tokens_looked_at: Instant::now(),
         }
     }
 
@@ -149,6 +157,7 @@ impl Listening {
             self.join_done();
             self.look_for_silence();
             self.close_longest_records();
+            self.close_unknown();
             if let Some(rows) = rows {
                 return Ok(Polled::Rows(rows));
             }
@@ -222,7 +231,8 @@ impl Listening {
         let (decoding_thread, decoder) = self.decoding_threads.assign(decoding, &self.intake.sender())?;
         let label = name.clone();
         let quotas = self.quotas.clone();
-        let quota = quotas.zip(client).map(|(quotas, client)| ClientQuota { quotas, client });
+        let token = Arc::<OnceLock<KnownToken>>::default();
+        let known = Arc::clone(&token);
         let (permits, tokens) = (ReadPermits::new(), Arc::clone(&self.tokens));
         let of_thread = Arc::clone(&permits);
         let (tls, idle_timeout) = (self.tls.as_ref().map(TlsServer::config), self.settings.idle_timeout);
@@ -240,14 +250,17 @@ impl Listening {
                         Err(reason) => return done.tell(format!("{label}: closed: {reason}")),
                     },
                 };
-                let socket = match check_token(socket, &tokens, idle_timeout) {
-                    Ok(socket) => socket,
+                let (socket, token) = match check_token(socket, &tokens, idle_timeout) {
+                    Ok(checked) => checked,
                     Err(reason) => {
                         of_reader.close();
                         return done.tell(format!("{label}: closed: {reason}"));
                     }
                 };
-                let permits = of_thread;
+                let holder = client.map(|client| QuotaHolder::of(&token.name, client));
+                let quota = quotas.zip(holder).map(|(quotas, holder)| ClientQuota { quotas, holder });
+                let (permits, label) = (of_thread, named(&label, &token.name));
+                let _ = known.set(token);
                 Connection { socket, handle: of_reader, name: &label, done: &done, permits, quota }
                     .read(|_| ());
             })?;
@@ -259,6 +272,8 @@ impl Listening {
                 name,
                 client,
                 decoding_thread,
+                token,
+                checked_at: None,
                 silent_since: None,
                 is_closed: false,
             })
@@ -318,6 +333,27 @@ impl Listening {
             ));
             longest.close();
             self.room.wake_all();
+        }
+    }
+
+    /// Closes connections whose token has gone from the file, or is not for this source any more.
+    fn close_unknown(&mut self) {
+        if self.tokens_looked_at.elapsed() < TOKEN_INTERVAL || matches!(*self.tokens, Tokens::NotNeeded) {
+            return;
+        }
+        self.tokens_looked_at = Instant::now();
+        let changes = self.tokens.changes();
+        for reader in self.readers.values_mut().filter(|reader| !reader.is_closed) {
+            let Some(KnownToken { token, name }) = reader.token.get() else { continue };
+            if reader.checked_at.replace(changes) == Some(changes) {
+                continue;
+            }
+            if !matches!(self.tokens.owner_of(Some(token)), TokenOwner::Somebody(_)) {
+                let text = "closed, because its token is not known any more, or not for this source";
+                self.intake.add_fault(format!("{}: {text}", named(&reader.name, name)));
+                reader.close();
+                self.room.wake_all();
+            }
         }
     }
 

@@ -79,8 +79,13 @@ pub struct SocketSettings {
     pub tls_client: Option<TlsClientSettings>,
     /// TCP, when listening: the token that must be the first line of each connection; `None`: none, or those of a file.
     pub token: Option<String>,
-    /// TCP, when listening: a file with a name and a token on each line, in place of a single one. It is read again when it changes.
+    /// TCP, when listening: a file with a name and a token on each line, and the sources to which its owner may write,
+    /// in place of a single one. It is read again when it changes; connections whose token is gone are closed.
     pub token_file: Option<PathBuf>,
+    /// The source's name, to which tokens of a file may be limited.
+    pub source: String,
+    /// Whether other machines are let in although they need neither a token nor a certificate.
+    pub insecure: bool,
     /// The most bytes that all connections together hold of what they have sent and the query has not taken: rows, and
     /// records whose end has not come. At the limit they are not read. If incomplete records take more than half, the
     /// connection with the longest one is closed.
@@ -109,6 +114,8 @@ impl SocketSettings {
             tls_client: None,
             token: None,
             token_file: None,
+            source: String::new(),
+            insecure: false,
             queue_bytes: QUEUE_BYTES,
             connections_per_client: usize::MAX,
             quotas: Quotas::default(),

@@ -13,6 +13,7 @@ use super::client::Client;
 use super::connection::Socket;
 use super::listening::{Listener, Listening};
 use super::{Peers, SocketSettings, SocketSource};
+use crate::door::Door;
 use crate::tls::{TlsServer, TlsStream, server_name};
 use crate::tokens::Tokens;
 
@@ -48,22 +49,19 @@ pub struct TcpLines {
 
 impl TcpLines {
     /// Listens at an address such as `127.0.0.1:7000`; port 0 takes any free one. Unless `allow_remote` is set, only
-    /// addresses that other machines cannot reach are accepted, because anyone who reaches it can send rows.
+    /// addresses that other machines cannot reach are accepted, because anyone who reaches it can send rows. With it, a token
+    /// or a certificate must be demanded, unless the settings are [`insecure`](SocketSettings::insecure).
     ///
     /// # Errors
     /// [`Cause::user`] if the address is invalid or not allowed, or a setting is not supported; [`Cause::operation`] if
     /// it is in use.
     pub fn listen(address: &str, allow_remote: bool, settings: SocketSettings) -> Result<TcpLines, Cause> {
         let addresses = resolve(address).map_err(|error| unusable(address, &error))?;
-        if let (Some(remote), false) =
-            (addresses.iter().find(|address| !address.ip().is_loopback()), allow_remote)
-        {
-            return Err(Cause::user(format!(
-                "tcp {address}: other machines can reach {remote} and send rows; listen at 127.0.0.1, or set \
-                 allow_remote"
-            )));
-        }
         let place = format!("tcp {address}");
+        let has_token = settings.token.is_some() || settings.token_file.is_some();
+        let has_authority = settings.tls_server.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
+        let insecure = settings.insecure;
+        Door { allow_remote, is_guarded: has_token || has_authority, insecure }.check(&place, &addresses)?;
         SocketSource::start(settings, |settings| {
             let listener = TcpListener::bind(addresses.as_slice())
                 .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
@@ -74,7 +72,7 @@ impl TcpLines {
                         .with_source(error)
                 })?;
             let tls = settings.tls_server.clone().map(TlsServer::open).transpose()?;
-            let tokens = Tokens::open(settings.token.clone(), settings.token_file.clone())?;
+            let tokens = Tokens::open(settings.token.clone(), settings.token_file.clone(), &settings.source)?;
             let listening = Listening::new(Listener::Tcp(listener), place, settings, tls, tokens);
             Ok(Peers::Listening(Box::new(listening)))
         })

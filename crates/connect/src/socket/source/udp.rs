@@ -20,11 +20,12 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled, Progress, Source};
 
 use super::Decoding;
-use super::client_token::is_known;
+use super::client_token::{named, token_of};
 use super::tcp::resolve;
+use crate::door::Door;
 use crate::formats::line_protocol::LineProtocolSettings;
 use crate::formats::{DecoderSettings, Format, RecordDecoder};
-use crate::tokens::Tokens;
+use crate::tokens::{TokenOwner, Tokens};
 
 /// The largest datagram.
 const DATAGRAM_BYTES: usize = 65_536;
@@ -50,6 +51,10 @@ pub struct UdpSettings {
     pub token: Option<String>,
     /// A file with a name and a token on each line, in place of a single one. It is read again when it changes.
     pub token_file: Option<PathBuf>,
+    /// The source's name, to which tokens of a file may be limited.
+    pub source: String,
+    /// Whether other machines are let in although they need neither a token nor a certificate.
+    pub insecure: bool,
 }
 
 impl UdpSettings {
@@ -62,6 +67,8 @@ impl UdpSettings {
             blocks_max: 64,
             token: None,
             token_file: None,
+            source: String::new(),
+            insecure: false,
         }
     }
 }
@@ -93,7 +100,7 @@ pub struct UdpLines {
     schema: SchemaRef,
     /// Created with the first poll; until then, columns can be selected.
     decoder: Option<Box<dyn RecordDecoder>>,
-    blocks: Receiver<Vec<u8>>,
+    blocks: Receiver<Block>,
     ready: VecDeque<RecordBatch>,
     faults: Faults,
     rows: u64,
@@ -115,7 +122,8 @@ struct ReceiverState {
 
 impl UdpLines {
     /// Listens at an address such as `127.0.0.1:8089`; port 0 takes any free one. Unless `allow_remote` is set, only
-    /// addresses that other machines cannot reach are accepted.
+    /// addresses that other machines cannot reach are accepted. With it, a token must be demanded, unless the settings are
+    /// [`insecure`](UdpSettings::insecure).
     ///
     /// # Errors
     /// [`Cause::user`] if the address is invalid or not allowed, or a setting is not supported; [`Cause::operation`] if
@@ -133,9 +141,10 @@ impl UdpLines {
             projection: None,
             keeps_bad_records: false,
         };
-        let tokens = Tokens::open(settings.token, settings.token_file)?;
+        let tokens = Tokens::open(settings.token, settings.token_file, &settings.source)?;
         let schema = decoding.decoder()?.schema();
-        let socket = bind(address, allow_remote)?;
+        let is_guarded = !matches!(tokens, Tokens::NotNeeded);
+        let socket = bind(address, Door { allow_remote, is_guarded, insecure: settings.insecure })?;
         let bound = socket.local_addr()?;
         let (sender, blocks) = sync_channel(settings.blocks_max);
         let shared = Arc::new(ReceiverState::default());
@@ -175,7 +184,17 @@ impl UdpLines {
         Ok(())
     }
 
-    fn decode(&mut self, block: &[u8]) -> Result<(), Cause> {
+    fn decode(&mut self, block: &Block) -> Result<(), Cause> {
+        let mut begin = 0;
+        for (name, end) in &block.senders {
+            self.decode_of(name, &block.bytes[begin..*end])?;
+            begin = *end;
+        }
+        Ok(())
+    }
+
+    /// Decodes what the owner of a token has sent.
+    fn decode_of(&mut self, name: &str, records: &[u8]) -> Result<(), Cause> {
         let decoder = match &mut self.decoder {
             Some(decoder) => decoder,
             None => {
@@ -184,8 +203,13 @@ impl UdpLines {
                 self.decoder.insert(decoder)
             }
         };
-        decoder.decode(block, &mut self.ready)?;
-        self.faults.merge(decoder.faults());
+        decoder.decode(records, &mut self.ready)?;
+        let mut faults = decoder.faults();
+        if !name.is_empty() {
+            let named = named(&self.place, name);
+            faults.change_places(|text| *text = text.replacen(&self.place, &named, 1));
+        }
+        self.faults.merge(faults);
         Ok(())
     }
 
@@ -194,8 +218,8 @@ impl UdpLines {
         let unknown = self.shared.unknown.swap(0, Ordering::Relaxed);
         if unknown > 0 {
             let text = format!(
-                "{}: {unknown} datagrams were refused: their first line is not a token that is known here; send one \
-                 as the first line of each",
+                "{}: {unknown} datagrams were refused: their first line is not a token that is known here and for \
+                 this source; send one as the first line of each",
                 self.place
             );
             self.faults.merge(Faults { count: unknown, samples: vec![text], ..Faults::default() });
@@ -279,10 +303,32 @@ impl std::fmt::Debug for UdpLines {
     }
 }
 
+/// Records of several datagrams.
+#[derive(Debug, Default)]
+struct Block {
+    bytes: Vec<u8>,
+    /// Who has sent them, and up to where; names that follow each other differ.
+    senders: Vec<(String, usize)>,
+}
+
+impl Block {
+    fn add(&mut self, name: String, records: &[u8]) {
+        self.bytes.extend_from_slice(records);
+        if self.bytes.last() != Some(&b'\n') {
+            self.bytes.push(b'\n');
+        }
+        let end = self.bytes.len();
+        match self.senders.last_mut() {
+            Some((last, before)) if *last == name => *before = end,
+            _ => self.senders.push((name, end)),
+        }
+    }
+}
+
 /// The thread that empties the system's buffer.
 struct DatagramReceiver {
     socket: UdpSocket,
-    sender: SyncSender<Vec<u8>>,
+    sender: SyncSender<Block>,
     tokens: Tokens,
     shared: Arc<ReceiverState>,
 }
@@ -290,22 +336,19 @@ struct DatagramReceiver {
 impl DatagramReceiver {
     fn run(self) {
         let mut datagram = vec![0; DATAGRAM_BYTES];
-        let (mut block, mut datagrams) = (Vec::new(), 0);
+        let (mut block, mut datagrams) = (Block::default(), 0);
         while !self.shared.stop.load(Ordering::Relaxed) {
-            let wait = if block.is_empty() { TICK } else { GATHER_TIME };
+            let wait = if block.bytes.is_empty() { TICK } else { GATHER_TIME };
             let received =
                 self.socket.set_read_timeout(Some(wait)).and_then(|()| self.socket.recv(&mut datagram));
             let is_quiet = match received {
                 Ok(count) => {
-                    let Some(records) = self.records(&datagram[..count]) else {
+                    let Some((name, records)) = self.records(&datagram[..count]) else {
                         self.shared.unknown.fetch_add(1, Ordering::Relaxed);
                         continue;
                     };
                     datagrams += 1;
-                    block.extend_from_slice(records);
-                    if block.last() != Some(&b'\n') {
-                        block.push(b'\n');
-                    }
+                    block.add(name, records);
                     false
                 }
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
@@ -314,7 +357,7 @@ impl DatagramReceiver {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(_) => return,
             };
-            if block.len() >= BLOCK_BYTES || is_quiet && !block.is_empty() {
+            if block.bytes.len() >= BLOCK_BYTES || is_quiet && !block.bytes.is_empty() {
                 match self.sender.try_send(std::mem::take(&mut block)) {
                     Ok(()) => {}
                     Err(TrySendError::Full(_)) => {
@@ -329,28 +372,27 @@ impl DatagramReceiver {
 }
 
 impl DatagramReceiver {
-    /// What stands behind the token of a datagram; `None`: it has none that is known.
-    fn records<'a>(&self, datagram: &'a [u8]) -> Option<&'a [u8]> {
+    /// The name that belongs to the token of a datagram, and what stands behind it; `None`: it has none that is known and
+    /// for this source.
+    fn records<'a>(&self, datagram: &'a [u8]) -> Option<(String, &'a [u8])> {
         if matches!(self.tokens, Tokens::NotNeeded) {
-            return Some(datagram);
+            return Some((String::new(), datagram));
         }
         let end = memchr::memchr(b'\n', datagram).unwrap_or(datagram.len());
         let (line, records) = datagram.split_at(end);
-        is_known(&self.tokens, line).then(|| records.get(1..).unwrap_or_default())
+        match self.tokens.owner_of(Some(token_of(line))) {
+            TokenOwner::Somebody(name) => Some((name, records.get(1..).unwrap_or_default())),
+            TokenOwner::NotHere(_) | TokenOwner::Nobody => None,
+        }
     }
 }
 
-fn bind(address: &str, allow_remote: bool) -> Result<UdpSocket, Cause> {
+fn bind(address: &str, door: Door) -> Result<UdpSocket, Cause> {
     let found = resolve(address).map_err(|error| {
         Cause::user(format!("udp '{address}': not a valid address: {error}; write host:port"))
             .with_source(error)
     })?;
-    if let (Some(remote), false) = (found.iter().find(|found| !found.ip().is_loopback()), allow_remote) {
-        return Err(Cause::user(format!(
-            "udp {address}: other machines can reach {remote} and send rows; listen at 127.0.0.1, or set \
-             allow_remote"
-        )));
-    }
+    door.check(&format!("udp {address}"), &found)?;
     UdpSocket::bind(found.as_slice()).map_err(|error| {
         Cause::operation(format!("udp {address}: cannot listen: {error}; choose another port"))
             .with_source(error)

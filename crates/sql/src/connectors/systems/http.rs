@@ -104,6 +104,8 @@ impl SourceConnector for HttpRows {
         settings.allow_remote = options.boolean("allow_remote");
         settings.tls = tls_server(options)?;
         (settings.token, settings.token_file) = token_or_file(options)?;
+        settings.source = request.name.to_owned();
+        settings.insecure = options.boolean("insecure");
         check_door(options, (true, settings.token.is_some() || settings.token_file.is_some()))?;
         let size = |name: &str, usual: usize| options.bytes(name).map_or(usual, |bytes| bytes as usize);
         options.set_integer("connections_max", &mut settings.connections_max);

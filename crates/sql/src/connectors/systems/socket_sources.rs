@@ -129,6 +129,8 @@ impl SourceConnector for TcpRows {
         settings.quotas = quotas(request.options);
         let allow_remote = request.options.boolean("allow_remote");
         (settings.token, settings.token_file) = first_lines(request.options)?;
+        settings.source = request.name.to_owned();
+        settings.insecure = request.options.boolean("insecure");
         check_door(request.options, (true, settings.token.is_some() || settings.token_file.is_some()))?;
         match &ends {
             Endpoint::Listen(_) => settings.tls_server = tls_server(request.options)?,
@@ -207,6 +209,8 @@ impl SourceConnector for UdpRows {
         let address = without_scheme(request.options.required_text("listen"), "udp");
         let allow_remote = request.options.boolean("allow_remote");
         (settings.token, settings.token_file) = first_lines(request.options)?;
+        settings.source = request.name.to_owned();
+        settings.insecure = request.options.boolean("insecure");
         check_door(request.options, (true, settings.token.is_some() || settings.token_file.is_some()))?;
         let open: Arc<OpenSource> = Arc::new(move |columns| {
             let mut source = UdpLines::listen(&address, allow_remote, settings.clone())?;
