@@ -19,7 +19,7 @@ use support::child::wait_until;
 use support::run::{Run, log};
 use support::*;
 
-/// A good record, one that is JSON but no row, one that is no text, and a good one.
+/// A good record, one whose value has the wrong type, one that is not UTF-8, and a good one.
 const RECORDS: &[u8] = b"{\"n\":1}\n{\"n\":\"x\"}\ncaf\xe9\n{\"n\":2}\n";
 
 fn script(options: &str) -> String {
@@ -147,7 +147,8 @@ fn rows_of_a_parquet_file_are_kept_as_rows() {
     let folder = folder_with(&[
         (
             "make.sql",
-            "CREATE SINK f AS SELECT CASE value WHEN 1 THEN NULL ELSE value END AS n, 'é' AS name FROM sequence(count => 3) WITH (path = 'f.parquet');",
+            "CREATE SINK f AS SELECT nullif(value, 1) AS n, 'é' AS name FROM sequence(count => 3)
+             WITH (path = 'f.parquet');",
         ),
         ("p.sql", ""),
     ]);
@@ -214,7 +215,8 @@ fn is_free(port: u16) -> bool {
 fn post(port: u16, path: &str, head: &str, body: &[u8]) -> String {
     let mut stream = connected(|| TcpStream::connect(("127.0.0.1", port)));
     let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{head}\r\n",
+        "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n{head}\r\n",
         body.len()
     );
     stream.write_all(request.as_bytes()).unwrap();

@@ -34,8 +34,8 @@ impl Door {
         match self.is_guarded || self.insecure {
             true => Ok(()),
             false => Err(Cause::user(format!(
-                "{place}: whoever reaches {remote} from another machine could send rows; demand a token or a certificate, \
-                 or set insecure"
+                "{place}: whoever reaches {remote} from another machine could send rows; demand a token or a \
+                 certificate, or set insecure"
             ))),
         }
     }

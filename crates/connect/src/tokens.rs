@@ -183,8 +183,8 @@ fn read(path: &Path) -> Result<Vec<NamedToken>, Cause> {
             }
             _ => {
                 return Err(Cause::user(format!(
-                    "tokens: '{place}', line {number}: write a name, a space and a token; behind them, if its owner may \
-                     not write to each source, a space and the names of those sources with commas between them"
+                    "tokens: '{place}', line {number}: write a name, a space and a token; behind them, if its owner \
+                     may not write to each source, a space and the names of those sources with commas between them"
                 )));
             }
         }

@@ -117,7 +117,7 @@ impl SourceLetterFile {
     }
 }
 
-/// The hash of what a letter says apart from its time; `None` if the line is no letter of a source.
+/// The hash of what a letter says apart from its time; `None` if a source has not written it.
 fn letter_hash(hasher: &RandomState, line: &str) -> Option<u64> {
     parsed(line)?.get("source")?;
     Some(hasher.hash_one(line.rsplit_once(BEFORE_TIME)?.0))
@@ -210,7 +210,7 @@ mod tests {
         };
         drop(again);
         assert_eq!(places(letters(&path)), ["1", "1", "2", "1", "3"]);
-        // A source that gives nothing again is bad anew.
+        // What another source sends is always new.
         SourceLetterFile::open(&path, "s", false).unwrap().write(&both).unwrap();
         assert_eq!(letters(&path).len(), 8);
     }

@@ -223,7 +223,7 @@ impl CsvDecoder {
     fn fault(&mut self, start: usize, at: usize, reason: &str) {
         let CsvDecoder { faults, buffer, line, place, .. } = self;
         let place = || format!("{place}, line {}", *line + newlines(&buffer[start..at]));
-        // Reading goes on with the next line.
+        // Reading continues with the next line.
         let end = memchr::memchr(b'\n', &buffer[at..]).map_or(buffer.len(), |length| at + length);
         faults.add_record(place, || reason.to_owned(), without_carriage_return(&buffer[at..end]));
     }
@@ -235,7 +235,7 @@ impl CsvDecoder {
             return Ok(());
         }
         let mut bad = BadRows::of(&self.faults);
-        // The bytes that are no text are overwritten.
+        // Bytes that are not UTF-8 are overwritten below.
         let as_sent = bad.keeps_all().then(|| self.buffer[start..end].to_vec());
         self.records.check_bytes(&mut self.buffer, start, end, &mut bad);
         let Ok(text) = std::str::from_utf8(&self.buffer[start..end]) else {

@@ -18,7 +18,7 @@ pub(super) struct LineCutter {
 /// A line without its end, or why it is none.
 pub(super) type Cut<'a> = Result<&'a str, BadLine<'a>>;
 
-/// Bytes that are no line.
+/// Bytes that are not a line.
 pub(super) struct BadLine<'a> {
     pub(super) reason: String,
     /// Its bytes, or the first of them.

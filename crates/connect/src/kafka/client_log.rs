@@ -99,7 +99,7 @@ mod tests {
         log.error(global(RDKafkaErrorCode::AllBrokersDown), "1/1 brokers are down");
         assert_eq!(log.reason().as_deref(), Some("a:9092/bootstrap: Connection refused"));
         assert!(log.are_all_down() && log.failures() == 1);
-        let again = "a:9092/bootstrap: Connection refused (after 0ms in state CONNECT, 7 identical error(s) suppressed)";
+        let again = "a:9092/bootstrap: Connection refused (after 0ms, 7 identical error(s) suppressed)";
         log.error(global(RDKafkaErrorCode::BrokerTransportFailure), again);
         assert_eq!(log.failures(), 9);
         log.is_well();

@@ -86,7 +86,7 @@ pub struct DefinedSource {
     pub is_repeatable: bool,
     /// Whether opening it again gives all its rows again, although it may not end.
     pub starts_over: bool,
-    /// Whether a durable query that resumes may read records again that an earlier run has read, because it goes on where
+    /// Whether a durable query that resumes may read records again that an earlier run has read, because it continues where
     /// the last journaled row was read.
     pub reads_again: bool,
     /// When its rows come.

@@ -14,7 +14,8 @@ pub(super) const ROWS_PER_SECOND: OptionDefinition = OptionDefinition::new(
     "rows_per_second",
     OptionKind::Integer { least: 1, most: i64::MAX },
     OptionDefault::Nothing("no limit"),
-    "the rows (lines) that one client (the name of a token, or an address) may send, on average; beyond it HTTP answers 429, and TCP is not read",
+    "the rows (lines) that one client (the name of a token, or an address) may send, on average; beyond it HTTP \
+     answers 429, and TCP is not read",
 );
 pub(super) const BYTES_PER_SECOND: OptionDefinition = OptionDefinition::new(
     "bytes_per_second",

@@ -83,8 +83,8 @@ const SINK: &[OptionDefinition] = &[
         "the column whose text becomes the message key: rows with the same key go to the same partition, in order",
     ),
     OptionDefinition {
-        doc: "how long the brokers may be away, at the start or later, or take to accept a message; after that, the query \
-              fails. In a transaction it is at most 15 minutes",
+        doc: "how long the brokers may be away, at the start or later, or take to accept a message; after that, the \
+              query fails. In a transaction it is at most 15 minutes",
         ..RETRY_FOR
     },
     OptionDefinition::new(

@@ -29,8 +29,8 @@ pub(super) const TOKEN_FILE: OptionDefinition = OptionDefinition::new(
     "token_file",
     OptionKind::Text,
     OptionDefault::Nothing("none"),
-    "in place of `token`: a file with a name and a token on each line, and behind them the names of the sources for which \
-     the token is, if not for all; other users must not be able to read it; it is read again when it changes",
+    "in place of `token`: a file with a name and a token on each line, and behind them the names of the sources for \
+     which the token is, if not for all; other users must not be able to read it; it is read again when it changes",
 );
 
 /// The token that clients must know, or the file of theirs.
