@@ -4,7 +4,7 @@
 # bash, and the first time a network (43 MB of jars, librdkafka's and OpenSSL's sources).
 #
 #   tests/kafka/run.sh             the tests of the source and the sink
-#   tests/kafka/run.sh COMMAND...  another command, with these variables:
+#   tests/kafka/run.sh COMMAND...  another command (kills.sh, outage.sh), with these variables:
 #
 # TIDEMILL_KAFKA_BROKERS, where the broker listens without TLS; _TLS, where it demands a certificate; _SASL, where it speaks TLS
 # and demands the login of the user 'reports' with the password 'mill stone'; _SASL_PLAINTEXT, the same without TLS;
