@@ -5,9 +5,6 @@
 //!
 //! `TIDEMILL_SIMULATION_SEED=n` runs one schedule, as a failure says; `TIDEMILL_SIMULATION_SCHEDULES=n` that number of schedules.
 
-#[path = "../../../journal/tests/journal/support/fault_disk.rs"]
-#[allow(dead_code)]
-mod fault_disk;
 mod flow;
 mod ledger;
 mod oracle;
@@ -20,6 +17,7 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::durable::fault_disk;
 use schedule::{Counts, Schedule};
 
 /// For every change.
