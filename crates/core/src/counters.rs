@@ -36,7 +36,7 @@ counters! {
     CutsByWait "cuts_by_wait" "cycles" "Cycles closed because their oldest event had waited its share.";
     CutsByIdle "cuts_by_idle" "cycles" "Cycles closed because the workers were idle.";
     DeadlineMisses "deadline_misses" "events" "Events whose answer was committed after their deadline.";
-    CostsExceeded "costs_exceeded" "cycles" "Cycles that took more processor time than was stated, or measured with the margin.";
+    CostsExceeded "costs_exceeded" "cycles" "Cycles that took more processor time than was stated or measured.";
     Stalls "stalls" "times" "Times that a cycle could not be closed for lack of credits.";
 }
 

@@ -12,7 +12,7 @@ use tidemill_core::cut::Cut;
 use tidemill_core::sink::Arrivals;
 use tidemill_core::{
     Admission, Cause, CycleOutput, DelegatingSink, DelegatingSource, FaultLog, Faults, Guarantee,
-    ManualClock, Polled, Progress, Refused, Sink, Source, SourceOffset, SourceOffsets,
+    ManualClock, Polled, Progress, Refused, Sink, Source, SourceOffset, SourceOffsets, SourceThreads,
 };
 
 /// The calls of methods that return nothing, or nothing of interest.
@@ -65,6 +65,9 @@ impl Source for Other {
     }
     fn is_repeatable(&self) -> bool {
         true
+    }
+    fn threads(&self) -> Option<SourceThreads> {
+        Some(SourceThreads::default())
     }
     fn faults(&mut self) -> Faults {
         Faults { count: 7, ..Faults::default() }
@@ -175,6 +178,7 @@ fn a_source_that_changes_nothing_is_the_other_one() {
     source.connections();
     source.recorded_stretches();
     assert!(source.is_repeatable());
+    assert!(source.threads().is_some());
     assert_eq!(source.faults().count, 7);
     assert_eq!(source.progress(), Progress { done: 5, total: Some(9) });
     assert!(source.is_finite());
