@@ -107,9 +107,12 @@ fn files_are_read_once_or_followed() {
     }
 }
 
+/// The places and texts of the records that cannot be used.
+type Bad = [(&'static str, &'static str)];
+
 #[test]
 fn each_format_keeps_what_was_sent() {
-    let cases: [(&str, &[u8], &[(&str, &str)]); 4] = [
+    let cases: [(&str, &[u8], &Bad); 4] = [
         (
             "csv",
             b"n\r\n1\r\nx\r\n2,3\r\n\"4\r\n",
@@ -123,12 +126,12 @@ fn each_format_keeps_what_was_sent() {
         let source = script(&format!("path = 'f', format = '{format}'"));
         let source = source.replace("(n BIGINT) ", if format == "lines" { "" } else { "(n BIGINT) " });
         let source = if format == "lines" { source.replace("SELECT n", "SELECT line") } else { source };
-        let (options, statement) = match format {
+        let statement = match format {
             // Files are not read as line protocol without a connector that says so.
-            "line_protocol" => ("", source.replace("path = 'f'", "connector = 'stdin'")),
-            _ => ("", source),
+            "line_protocol" => source.replace("path = 'f'", "connector = 'stdin'"),
+            _ => source,
         };
-        let folder = folder_with(&[("p.sql", &format!("{options}{statement}"))]);
+        let folder = folder_with(&[("p.sql", &statement)]);
         fs::write(folder.path().join("f"), text).unwrap();
         let mut child = support::child::start(tidemill(folder.path(), &["run", "p.sql"]));
         child.stdin.take().unwrap().write_all(text).unwrap();
