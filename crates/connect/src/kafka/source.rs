@@ -96,6 +96,8 @@ pub struct KafkaSource {
     rows: u64,
     /// Whether the partitions are known.
     has_begun: bool,
+    /// Whether they are being read.
+    is_assigned: bool,
     /// Where earlier runs stopped, as long as the partitions are not known.
     resumed: Option<SourceOffsets>,
     outage: BrokerOutage,
@@ -139,6 +141,7 @@ impl KafkaSource {
             gathered,
             rows: 0,
             has_begun: false,
+            is_assigned: false,
             resumed: None,
             outage,
             next_trial: Instant::now(),
@@ -188,7 +191,7 @@ impl KafkaSource {
         (self.partitions, self.has_begun) = (found, true);
         match self.resumed.take() {
             Some(offsets) => self.resume_at(&offsets),
-            None => self.assign(),
+            None => Ok(()),
         }
     }
 
@@ -285,7 +288,7 @@ impl KafkaSource {
         for partition in self.partitions.values_mut().filter(|partition| partition.noted.is_none()) {
             (partition.first, partition.next) = (partition.available.start, partition.available.start);
         }
-        self.assign()
+        Ok(())
     }
 
     /// Whether reading continues by itself after this error.
@@ -382,6 +385,11 @@ impl Source for KafkaSource {
                 }
                 self.try_to_begin(TRIAL_WAIT)?;
                 continue;
+            }
+            if !self.is_assigned {
+                // Once: librdkafka can abort if partitions are assigned again while they start.
+                self.assign()?;
+                self.is_assigned = true;
             }
             self.check_brokers()?;
             self.gather(until)?;
