@@ -110,7 +110,7 @@ struct Partition {
     available: Range<i64>,
     first: i64,
     next: i64,
-    /// Where it was when the source was last asked; `None`: it has not been asked.
+    /// Where it was when the source was last asked.
     noted: Option<i64>,
     /// Where reading ends; `None`: never.
     end: Option<i64>,
@@ -195,8 +195,11 @@ impl KafkaSource {
         }
     }
 
-    /// Reads on where each partition is.
-    fn assign(&self) -> Result<(), Cause> {
+    /// Reads where each partition is. Once: librdkafka can abort if partitions that start are assigned again.
+    fn assign(&mut self) -> Result<(), Cause> {
+        if std::mem::replace(&mut self.is_assigned, true) {
+            return Ok(());
+        }
         let mut offsets = TopicPartitionList::new();
         for (number, Partition { next, .. }) in &self.partitions {
             offsets
@@ -386,11 +389,7 @@ impl Source for KafkaSource {
                 self.try_to_begin(TRIAL_WAIT)?;
                 continue;
             }
-            if !self.is_assigned {
-                // Once: librdkafka can abort if partitions are assigned again while they start.
-                self.assign()?;
-                self.is_assigned = true;
-            }
+            self.assign()?;
             self.check_brokers()?;
             self.gather(until)?;
             if let Some(batch) = self.gathered.take()? {
@@ -433,7 +432,6 @@ impl Source for KafkaSource {
         self.gathered.take_faults()
     }
 
-    /// The total number of messages, if the source ends there; otherwise the rows so far.
     fn progress(&self) -> Progress {
         let parts = self.partitions.values();
         let total: Option<i64> =
@@ -458,7 +456,6 @@ impl std::fmt::Debug for KafkaSource {
 
 /// The version of an offset's record.
 const OFFSET_VERSION: u8 = 1;
-
 /// An offset as a durable query keeps it: a version, and the number.
 fn offset_record(next: i64) -> Vec<u8> {
     let mut record = vec![OFFSET_VERSION];
