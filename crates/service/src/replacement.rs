@@ -26,6 +26,8 @@ pub enum Inherited {
     AllRows,
     /// Part of the past: it was computed again from the rows behind this cycle. The journal of the database has no others.
     RowsAfter(u64),
+    /// Nothing, and it needs nothing: its files are read again from their beginning.
+    Again,
     /// The place: it continues behind the last cycle that the other one had committed, with an empty state.
     Place(Option<u64>),
     /// Nothing: it began empty, with the rows that come.
@@ -49,6 +51,7 @@ impl Inherited {
             Inherited::RowsAfter(cycle) => format!(
                 "'{name}' was computed again from the rows behind cycle {cycle}, the oldest that the journal has"
             ),
+            Inherited::Again => format!("'{name}' is computed again from the beginning of its files"),
             Inherited::Place(Some(cycle)) => {
                 format!(
                     "'{name}' continues behind cycle {cycle}; the new query begins there with an empty state"
@@ -144,6 +147,9 @@ impl Session {
         Ok(match way {
             Way::Continue => {
                 format!("replaces '{name}': computes the same, and keeps its state and its rows")
+            }
+            Way::Fill if pipeline.journal().is_none() && pipeline.starts_over() => {
+                format!("replaces '{name}': is computed again from the beginning of its files")
             }
             Way::Fill if pipeline.journal().is_none() => {
                 format!("replaces '{name}': begins empty, because its sources keep no rows")
@@ -294,6 +300,9 @@ impl Session {
             replacement.pipeline.set_beginning(Beginning::Earliest);
         }
         let is_filled = replacement.pipeline.beginning() == Some(Beginning::Earliest);
+        let starts_over = replacement.pipeline.starts_over();
+        // Then it is complete only at its end.
+        let is_finite = !is_durable && replacement.pipeline.is_finite();
         let Replacement { name, statement, old, pipeline, folder } = replacement;
         let beside = format!("{name} (replacement)");
         let before = runtime.reserve(&beside, &[]).map_err(|_| is_being_replaced(name))?;
@@ -306,7 +315,7 @@ impl Session {
             let lost = query.begins_after.filter(|_| is_durable && !says_where);
             let filled = match lost {
                 Some(cycle) => Err(would_lose(name, cycle).into()),
-                None => self.take_over(statement, (&old, &query), folder.as_deref()),
+                None => self.take_over(statement, (&old, &query), folder.as_deref(), is_finite),
             };
             filled.inspect_err(|_| query.abandon()).map(|()| query)
         });
@@ -323,6 +332,7 @@ impl Session {
             runtime.remove_replaced(&folder);
         }
         Ok(match begins_after {
+            _ if !is_durable && starts_over => Inherited::Again,
             _ if !(is_durable && is_filled) => Inherited::Nothing,
             None => Inherited::AllRows,
             Some(cycle) => Inherited::RowsAfter(cycle),
@@ -335,10 +345,11 @@ impl Session {
         statement: &Statement,
         (old, new): (&NamedQuery, &NamedQuery),
         folder: Option<&Path>,
+        is_finite: bool,
     ) -> Result<(), Error> {
         let runtime = self.runtime().clone();
         let Identity { kept, computation, .. } = &new.identity;
-        self.wait_for(new, old, &kept.name)?;
+        self.wait_for(new, old, &kept.name, is_finite)?;
         runtime.kept_catalog().replace(kept.clone(), &new.views, |catalog| {
             self.plan_again(statement, &kept.name, (folder, computation), catalog)
         })?;
@@ -360,8 +371,8 @@ impl Session {
         }
     }
 
-    /// Waits until a query has everything that another one has.
-    fn wait_for(&self, new: &NamedQuery, old: &NamedQuery, name: &str) -> Result<(), Cause> {
+    /// Waits until a query has everything that another one has; if it `is_finite`, until it has ended.
+    fn wait_for(&self, new: &NamedQuery, old: &NamedQuery, name: &str, is_finite: bool) -> Result<(), Cause> {
         let (cancellation, patience) = (self.cancellation(), Patience::up_to(LOOK_MAX));
         let requests = cancellation.requests();
         loop {
@@ -375,6 +386,7 @@ impl Session {
                     return Err(stays(name, &format!("the new query has failed: {problem}")));
                 }
                 (Some(QueryState::Ended), _) => true,
+                _ if is_finite => false,
                 (_, QueryState::Running) => report.cycle >= old.report(name).cycle,
                 _ => report.lag.cycles == 0,
             };

@@ -85,18 +85,14 @@ impl Pipeline {
         let asked: Vec<Beginning> = asked.iter().flatten().copied().collect();
         self.says_where_to_begin = !asked.is_empty();
         let sources = &self.prepared.dataflow.sources;
-        let can_start_over = |source: &UsedSource| {
-            let definition = &source.definition;
-            definition.is_repeatable || definition.starts_over || source.is_empty
-        };
         let is_earliest = match asked.as_slice() {
-            [] => sources.iter().all(can_start_over),
+            [] => self.starts_over(),
             asked => asked.contains(&Beginning::Earliest),
         };
         if !is_earliest {
             return Ok(());
         }
-        let cannot = |source: &&UsedSource| source.definition.durable.is_none() && !can_start_over(source);
+        let cannot = |source: &&UsedSource| source.definition.durable.is_none() && !source.can_start_over();
         if let Some(source) = sources.iter().find(cannot) {
             return Err(Cause::user(format!(
                 "start = 'earliest' needs the rows of before, but source '{}' has no journal; add durable = true to \
@@ -157,6 +153,16 @@ impl Pipeline {
         if let Some(durable) = &mut self.durable {
             durable.beginning = beginning;
         }
+    }
+
+    /// Whether all its sources are read from their beginning whenever it starts, as files are.
+    pub fn starts_over(&self) -> bool {
+        self.prepared.dataflow.sources.iter().all(UsedSource::can_start_over)
+    }
+
+    /// Whether all its sources end by themselves.
+    pub fn is_finite(&self) -> bool {
+        self.prepared.dataflow.sources.iter().all(|source| source.is_empty || source.definition.is_finite)
     }
 
     /// Whether it would have a clock of its own in a database, and sources of its own with it.

@@ -48,6 +48,12 @@ pub(crate) struct GivenStream {
 }
 
 impl UsedSource {
+    /// Whether it is read from its beginning whenever a query starts.
+    pub fn can_start_over(&self) -> bool {
+        let definition = &self.definition;
+        definition.is_repeatable || definition.starts_over || self.is_empty
+    }
+
     /// The index of the event time among the gateway's columns.
     pub fn event_time(&self) -> Option<tidemill_engine::EventTime> {
         let event_time = self.definition.event_time?;
