@@ -279,20 +279,23 @@ fn beside_a_starved_pool(starved: Arc<Pool>) {
 #[test]
 fn late_answers_are_counted() {
     for (deadline, late) in [(Duration::ZERO, 30), (Duration::from_secs(3600), 0)] {
-        let sink = Remember::default();
-        let pool = Pool::start(settings(Policy::Other)).unwrap();
-        let engine = Engine::new().pool(&pool).deadline(deadline);
-        let mut running = engine.run(plan(), sink.boxed()).unwrap();
-        let gateway = running.gateway(0).unwrap();
-        gateway.push(chunk(&numbered(0..30))).unwrap();
-        drop(gateway);
-        let status = running.join().unwrap();
-        assert_eq!((status.get(Counter::DeadlineMisses), pool.status().deadline_misses), (late, late));
-        assert_eq!(status.misses.iter().map(|miss| miss.late).sum::<u64>(), late);
-        if let Some(miss) = status.misses.first() {
-            let found = miss.what_ran.as_ref().unwrap();
+        // While threads join the pool, its trace is in use, and nobody waits for it: such an answer is not explained.
+        eventually("a late answer is explained", || {
+            let sink = Remember::default();
+            let pool = Pool::start(settings(Policy::Other)).unwrap();
+            let engine = Engine::new().pool(&pool).deadline(deadline);
+            let mut running = engine.run(plan(), sink.boxed()).unwrap();
+            let gateway = running.gateway(0).unwrap();
+            gateway.push(chunk(&numbered(0..30))).unwrap();
+            drop(gateway);
+            let status = running.join().unwrap();
+            assert_eq!((status.get(Counter::DeadlineMisses), pool.status().deadline_misses), (late, late));
+            assert_eq!(status.misses.iter().map(|miss| miss.late).sum::<u64>(), late);
+            let Some(miss) = status.misses.first() else { return true };
+            let Some(found) = &miss.what_ran else { return false };
             assert_eq!((found.window, found.others.len()), (miss.latency, 0));
-        }
+            true
+        });
     }
 }
 
