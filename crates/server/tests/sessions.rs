@@ -133,6 +133,10 @@ fn only_owners_see_and_end_what_others_do_and_nobody_sees_passwords() {
             })
             .collect();
         assert!(shown.iter().any(|statement| statement == "CREATE SINK ..."), "{shown:?}");
+        let _ = ada.batch_execute(&format!("EXPLAIN {define}")).await;
+        let explained = "SELECT query FROM pg_stat_activity WHERE query LIKE 'EXPLAIN%'";
+        let explained = first.query_one(explained, &[]).await.unwrap();
+        assert_eq!(explained.get::<_, &str>(0), "EXPLAIN CREATE ...");
         let seen = "SELECT query FROM pg_stat_activity WHERE usename = 'ada'";
         assert_eq!(eve.query_one(seen, &[]).await.unwrap().get::<_, &str>(0), "<insufficient privilege>");
         let error = eve.query_one(&format!("SELECT pg_cancel_backend({session})"), &[]).await.unwrap_err();

@@ -284,8 +284,7 @@ impl Session {
                 let kept = old.identity.kept.clone();
                 let start = runtime.kept_catalog().note_started(name.clone());
                 runtime.restart(kept, old.clock_name().to_owned(), start);
-                cause.message =
-                    format!("'{name}' is not replaced, and continues as it was: {}", cause.message).into();
+                cause.message = stays(&name, &cause.message).message;
                 Err(cause.into())
             }
         }
@@ -350,10 +349,14 @@ impl Session {
         let runtime = self.runtime().clone();
         let Identity { kept, computation, .. } = &new.identity;
         self.wait_for(new, old, &kept.name, is_finite)?;
-        runtime.kept_catalog().replace(kept.clone(), &new.views, |catalog| {
+        let replaced = runtime.kept_catalog().replace(kept.clone(), &new.views, |catalog| {
             self.plan_again(statement, &kept.name, (folder, computation), catalog)
-        })?;
-        Ok(())
+        });
+        replaced.map(drop).map_err(|error| {
+            let mut cause = cause_of(error);
+            cause.message = stays(&kept.name, &cause.message).message;
+            cause.into()
+        })
     }
 
     /// The next version of the catalogue, in which the statement must mean what the query computes that was started for it.
@@ -367,7 +370,9 @@ impl Session {
         let (pipeline, next) = self.plan_replaced(statement, name, folder, catalog)?;
         match pipeline.computation() == computation {
             true => Ok(next),
-            false => Err(stays(name, "what its new query names was redefined meanwhile; try again").into()),
+            false => {
+                Err(Cause::operation("what its new query names was redefined meanwhile; try again").into())
+            }
         }
     }
 

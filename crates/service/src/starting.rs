@@ -68,8 +68,10 @@ impl Runtime {
         let StartedQuery { name, outputs, .. } = query.kept.clone();
         let before = self.reserve(&name, &outputs)?;
         let (is_new, clock_name) = (query.is_new, query.clock_name.clone());
+        let mut kept = None;
         let started = self.run(query, |identity, views| {
             let start = keep(identity.kept.clone(), views)?;
+            kept = Some(start);
             Ok(self.at_end_of(identity, views.is_empty(), start))
         });
         match started {
@@ -78,6 +80,10 @@ impl Runtime {
                 Ok(())
             }
             Err(cause) => {
+                if let Some(start) = kept {
+                    // What the log says to start again would not have started here.
+                    let _ = self.kept_catalog().ended(&name, start);
+                }
                 if is_new {
                     self.clock().forget(&clock_name);
                 }

@@ -1,5 +1,7 @@
 //! A statement as a client has sent it.
 
+use std::borrow::Cow;
+
 use tidemill_service::Role;
 use tidemill_sql::{Parameter, Piece, Statement, StatementKind};
 
@@ -18,6 +20,15 @@ pub(crate) enum Wanted {
     Statement(Box<Statement>),
     /// `SET LOCAL` of a setting of the language: the statement without `LOCAL`.
     SetLocal(Box<Statement>),
+}
+
+/// Whether other sessions may see the text of a statement.
+fn is_shown(kind: &StatementKind) -> bool {
+    match kind {
+        StatementKind::Explain { statement, .. } => is_shown(&statement.kind),
+        StatementKind::Set { .. } => false,
+        kind => !kind.is_definition(),
+    }
 }
 
 impl Wanted {
@@ -48,15 +59,16 @@ impl Wanted {
 
     /// What other sessions see of it; `None`: nothing, because it is done at once. Of a definition they see the first two words: the
     /// rest may contain passwords.
-    pub fn shown(&self) -> Option<String> {
+    pub fn shown(&self) -> Option<Cow<'_, str>> {
         let query = match self {
-            Wanted::Copy(CopyStatement::In { .. }) => return Some("COPY ... FROM STDIN".to_owned()),
+            Wanted::Copy(CopyStatement::In { .. }) => return Some("COPY ... FROM STDIN".into()),
             other => other.query()?,
         };
-        let is_shown = !query.kind.is_definition() && !matches!(query.kind, StatementKind::Set { .. });
-        Some(match is_shown {
-            true => query.text.clone(),
-            false => query.text.split_whitespace().take(2).chain(["..."]).collect::<Vec<_>>().join(" "),
+        Some(match is_shown(&query.kind) {
+            true => Cow::Borrowed(&query.text),
+            false => {
+                query.text.split_whitespace().take(2).chain(["..."]).collect::<Vec<_>>().join(" ").into()
+            }
         })
     }
 
