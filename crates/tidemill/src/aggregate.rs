@@ -8,17 +8,19 @@ use tidemill_engine::{Cause, FaultLog};
 use tidemill_operators::aggregate::{
     Aggregate, AggregateCall, AggregateSpec, Average, Count, CountDistinct, Extreme, Spread, Sum, Variance,
 };
+use tidemill_operators::over::{Frame, Function as RunningFunction, FunctionSpec, RunningAggregate};
 use tidemill_operators::{
     Combine, FailedResults, SessionAggregate, SessionSpec, TableAggregate, WindowAggregate, WindowSpec,
     combined_schema,
 };
 
 use crate::keyed::KeyedStream;
+use crate::row_windows::{complete_windows, row_windows};
 use crate::stream::Stream;
 use crate::window::{ResolvedWindow, WindowedStream};
 
-const WINDOW_START: &str = "window_start";
-const WINDOW_END: &str = "window_end";
+pub(crate) const WINDOW_START: &str = "window_start";
+pub(crate) const WINDOW_END: &str = "window_end";
 
 /// A call of an aggregate function.
 #[derive(Clone, Debug)]
@@ -125,14 +127,46 @@ impl Aggregation {
         Aggregation { filter: Some(column.to_owned()), ..self }
     }
 
-    fn resolve(&self, stream: &Stream, keys_max: usize) -> Option<AggregateCall> {
-        let arguments = self.arguments.iter().map(|argument| stream.columns(&self.name, argument.as_str()));
-        let arguments: Vec<usize> =
-            arguments.map(|column| column.map(|column| column[0])).collect::<Option<_>>()?;
-        let filter = match &self.filter {
-            None => None,
-            Some(column) => Some(self.filter_column(stream, column)?),
+    /// The name of the column of its results.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The same over the rows of a frame. A fault is kept.
+    pub(crate) fn running(&self, stream: &Stream, frame: Frame) -> Option<FunctionSpec> {
+        let aggregate = match self.function {
+            Function::CountRows | Function::CountValues => RunningAggregate::Count,
+            Function::Sum => RunningAggregate::Sum,
+            Function::Average => RunningAggregate::Avg,
+            Function::Minimum => RunningAggregate::Min,
+            Function::Maximum => RunningAggregate::Max,
+            Function::CountDistinct | Function::Variance(_) | Function::Own(_) => {
+                stream.fail(format!(
+                    "{}: of trailing rows, only count, count_of, sum, average, minimum and maximum can be computed; use a \
+                     window, or scan",
+                    self.name
+                ));
+                return None;
+            }
         };
+        let (arguments, filter) = self.columns(stream)?;
+        let function =
+            RunningFunction::Aggregate { aggregate, column: arguments.first().copied(), filter, frame };
+        Some(FunctionSpec { name: self.name.clone(), function })
+    }
+
+    /// The columns of its arguments and of its filter.
+    fn columns(&self, stream: &Stream) -> Option<(Vec<usize>, Option<usize>)> {
+        let arguments = self.arguments.iter().map(|argument| stream.columns(&self.name, argument.as_str()));
+        let arguments = arguments.map(|column| column.map(|column| column[0])).collect::<Option<_>>()?;
+        match &self.filter {
+            None => Some((arguments, None)),
+            Some(column) => Some((arguments, Some(self.filter_column(stream, column)?))),
+        }
+    }
+
+    fn resolve(&self, stream: &Stream, keys_max: usize) -> Option<AggregateCall> {
+        let (arguments, filter) = self.columns(stream)?;
         let data_type = |argument: usize| stream.schema.field(arguments[argument]).data_type().clone();
         match self.function(&arguments, data_type, keys_max) {
             Ok(function) => Some(AggregateCall { function, arguments, filter }),
@@ -252,19 +286,24 @@ pub(crate) fn running(keyed: &KeyedStream, calls: &[Aggregation]) -> Stream {
 pub(crate) fn windowed(windowed: &WindowedStream, calls: &[Aggregation]) -> Stream {
     let keyed = &windowed.keyed;
     let name = name(keyed, calls);
-    if let Err(cause) = windowed.window.check_time(&keyed.stream) {
-        return keyed.failed(format!("{name}: {cause}"));
+    let of_times = || spec(keyed, calls, &[WINDOW_START, WINDOW_END]);
+    let planned = windowed.window.resolve(&keyed.stream).and_then(|window| match window {
+        None => Ok(None),
+        Some(ResolvedWindow::Regular(window)) => {
+            of_times().map(|spec| regular(keyed, &name, spec, window)).transpose()
+        }
+        Some(ResolvedWindow::Session(session)) => {
+            of_times().map(|spec| sessions(keyed, &name, spec, session)).transpose()
+        }
+        Some(ResolvedWindow::Rows(window)) => {
+            let rows = row_windows(keyed, window)?;
+            spec(&rows, calls, &[]).map(|spec| complete_windows(&rows, &name, spec)).transpose()
+        }
+    });
+    match planned {
+        Ok(results) => results.unwrap_or_else(|| keyed.stream.clone()),
+        Err(cause) => keyed.failed(format!("{name}: {cause}")),
     }
-    let bounds = [WINDOW_START, WINDOW_END];
-    let window = windowed.window.resolve(&keyed.stream);
-    let (Some(window), Some(spec)) = (window, spec(keyed, calls, &bounds)) else {
-        return keyed.stream.clone();
-    };
-    let planned = match window {
-        ResolvedWindow::Regular(window) => regular(keyed, &name, spec, window),
-        ResolvedWindow::Session(session) => sessions(keyed, &name, spec, session),
-    };
-    planned.unwrap_or_else(|cause| keyed.failed(format!("{name}: {cause}")))
 }
 
 fn regular(
@@ -286,7 +325,8 @@ fn regular(
         keyed.operator(name, &output, move |_| Box::new(instance().expect("checked when it was planned")));
     // A row is emitted when its window has ended, so the window's start lies that far back.
     let delay_ns = keyed.stream.delay_ns.saturating_add(window.size_ns);
-    Ok(Stream { delay_ns, times: vec![WINDOW_START.to_owned(), WINDOW_END.to_owned()], ..closed })
+    let (times, end) = (vec![WINDOW_START.to_owned(), WINDOW_END.to_owned()], Some(keyed.stream.delay_ns));
+    Ok(Stream { delay_ns, times, window_end_delay_ns: end, ..closed })
 }
 
 fn sessions(
@@ -308,7 +348,7 @@ fn sessions(
     // A session is known to be over one instant after its end.
     let delay_ns = keyed.stream.delay_ns.saturating_add(1);
     let (times, unbounded) = (vec![WINDOW_END.to_owned()], Some(WINDOW_START.to_owned()));
-    Ok(Stream { delay_ns, times, unbounded, ..closed })
+    Ok(Stream { delay_ns, times, unbounded, window_end_delay_ns: Some(delay_ns), ..closed })
 }
 
 fn faults(keyed: &KeyedStream) -> (FaultLog, Arc<AtomicU64>) {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidemill_sql::{EmbeddedQuery, EmbeddedSource, PlanStream, Planner, Surroundings};
 
+use crate::aggregate::WINDOW_END;
 use crate::build::{Build, SourceBuild};
 use crate::error::Error;
 use crate::functions::Select;
@@ -136,6 +137,10 @@ impl Query {
             sources: added.sources.clone(),
             times: added.times.iter().map(|(column, _)| name(column)).collect(),
             delay_ns: added.times.iter().map(|(_, delay_ns)| *delay_ns).max().unwrap_or(0),
+            window_end_delay_ns: added
+                .times
+                .iter()
+                .find_map(|(column, delay_ns)| (name(column) == WINDOW_END).then_some(*delay_ns)),
             unbounded: added.session_start.as_ref().map(name),
             table_key: added.table_key.as_ref().map(|key| key.iter().flatten().map(name).collect()),
         }

@@ -162,7 +162,14 @@ impl KeyedStream {
         let stream = build.operator(name, &[self.stream.input(&self.keys)], output, factory);
         drop(build);
         let schema = Arc::clone(output);
-        Stream { stream, schema, times: Vec::new(), table_key: None, ..self.stream.clone() }
+        Stream {
+            stream,
+            schema,
+            times: Vec::new(),
+            window_end_delay_ns: None,
+            table_key: None,
+            ..self.stream.clone()
+        }
     }
 
     pub(crate) fn failed(&self, reason: String) -> Stream {

@@ -82,6 +82,7 @@ mod build;
 #[cfg(feature = "sql")]
 mod embedded_sql;
 mod error;
+mod event_time;
 mod functions;
 mod input;
 mod join;
@@ -91,10 +92,14 @@ mod pushed_source;
 mod query;
 mod row;
 mod row_source;
+mod row_windows;
 mod run;
 pub mod sinks;
 pub mod sources;
 mod stream;
+mod table;
+mod top;
+mod trailing;
 mod value;
 mod window;
 
@@ -108,6 +113,7 @@ pub use row::{ReadColumn, Row, rows_of};
 pub use row_source::{PushedSource, RowInput, RowSource};
 pub use run::{Run, Summary};
 pub use stream::Stream;
+pub use table::Table;
 pub use tidemill_connect as connect;
 pub use tidemill_engine as engine;
 pub use tidemill_engine::analysis::DeferrableServer;
@@ -121,5 +127,7 @@ pub use tidemill_operators as operators;
 pub use tidemill_service as service;
 #[cfg(feature = "sql")]
 pub use tidemill_sql as sql;
+pub use top::Order;
+pub use trailing::{Trailing, TrailingStream};
 pub use value::{Scalar, Timestamp, Value};
 pub use window::{Window, WindowedStream};

@@ -172,6 +172,7 @@ impl Query {
             times: Vec::new(),
             delay_ns: 0,
             unbounded: None,
+            window_end_delay_ns: None,
             table_key: None,
         }
     }

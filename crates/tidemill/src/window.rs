@@ -1,4 +1,4 @@
-//! Windows of event time.
+//! Windows of event time, and windows by count.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tidemill_operators::{SessionSpec, WindowSpec};
 use crate::keyed::KeyedStream;
 use crate::stream::Stream;
 
-/// How rows are divided into windows by their event time. The source declares which column that is:
-/// [`Stream::event_time`]. A window may use another column, for example one that a function computed, if its times are
+/// How rows are divided into windows, by their event time or by their number. The source declares which column is its event
+/// time: [`Stream::event_time`]. A window may use another column, for example one that a function computed, if its times are
 /// never earlier than the event time. Rows with an earlier time count as late.
 ///
 /// ```
@@ -18,68 +18,79 @@ use crate::stream::Stream;
 /// let by_minute = Window::tumbling("time", Duration::from_secs(60));
 /// let last_minute = Window::hopping("time", Duration::from_secs(60), Duration::from_secs(1));
 /// let visits = Window::session("time", Duration::from_secs(1800));
+/// let hundreds = Window::rows(100);
 /// assert_ne!(by_minute, last_minute);
 /// # assert_ne!(by_minute, visits);
+/// # assert_ne!(visits, hundreds);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window {
-    time: String,
-    kind: Kind,
-}
+pub struct Window(Kind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    Regular { size: Duration, slide: Duration },
-    Session { gap: Duration },
+    Regular { time: String, size: Duration, slide: Duration },
+    Session { time: String, gap: Duration },
+    Rows(RowWindow),
+}
+
+/// A window by count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowWindow {
+    pub size: u32,
+    /// The rows from the beginning of one window to that of the next.
+    pub slide: u32,
 }
 
 /// A window with its columns resolved.
 pub(crate) enum ResolvedWindow {
     Regular(WindowSpec),
     Session(SessionSpec),
+    Rows(RowWindow),
 }
 
 impl Window {
     /// Consecutive windows of this size.
     pub fn tumbling(time: &str, size: Duration) -> Window {
-        Window { time: time.to_owned(), kind: Kind::Regular { size, slide: size } }
+        Window::hopping(time, size, size)
     }
 
     /// Windows of this size; one begins every `slide`.
     pub fn hopping(time: &str, size: Duration, slide: Duration) -> Window {
-        Window { time: time.to_owned(), kind: Kind::Regular { size, slide } }
+        Window(Kind::Regular { time: time.to_owned(), size, slide })
     }
 
     /// The rows of a key in which each row is at most `gap` after the row before it.
     pub fn session(time: &str, gap: Duration) -> Window {
-        Window { time: time.to_owned(), kind: Kind::Session { gap } }
+        Window(Kind::Session { time: time.to_owned(), gap })
     }
 
-    pub(crate) fn resolve(&self, stream: &Stream) -> Option<ResolvedWindow> {
-        let time = stream.time_column(&self.time)?;
+    /// Consecutive windows of this many rows of a key, in the order of arrival. The last one may have fewer. `window_start`
+    /// and `window_end` are numbers of rows, from 0.
+    pub fn rows(size: u32) -> Window {
+        Window::sliding_rows(size, size)
+    }
+
+    /// Windows of this many rows of a key; one begins every `slide` rows.
+    pub fn sliding_rows(size: u32, slide: u32) -> Window {
+        Window(Kind::Rows(RowWindow { size, slide }))
+    }
+
+    /// The window with its columns, if they are there. A fault that is not kept yet is returned.
+    pub(crate) fn resolve(&self, stream: &Stream) -> Result<Option<ResolvedWindow>, Cause> {
         let nanoseconds = |length: &Duration| i64::try_from(length.as_nanos()).unwrap_or(i64::MAX);
-        Some(match &self.kind {
-            Kind::Regular { size, slide } => ResolvedWindow::Regular(WindowSpec {
-                time,
-                size_ns: nanoseconds(size),
-                slide_ns: nanoseconds(slide),
-                offset_ns: 0,
+        let column = |time: &str| -> Result<Option<usize>, Cause> {
+            stream.check_event_time(time, "windows would never close")?;
+            Ok(stream.time_column(time))
+        };
+        Ok(match &self.0 {
+            Kind::Regular { time, size, slide } => column(time)?.map(|time| {
+                let (size_ns, slide_ns) = (nanoseconds(size), nanoseconds(slide));
+                ResolvedWindow::Regular(WindowSpec { time, size_ns, slide_ns, offset_ns: 0 })
             }),
-            Kind::Session { gap } => ResolvedWindow::Session(SessionSpec { time, gap_ns: nanoseconds(gap) }),
+            Kind::Session { time, gap } => column(time)?
+                .map(|time| ResolvedWindow::Session(SessionSpec { time, gap_ns: nanoseconds(gap) })),
+            Kind::Rows(window) => Some(ResolvedWindow::Rows(*window)),
         })
-    }
-
-    /// Checks that windows can ever close.
-    pub(crate) fn check_time(&self, stream: &Stream) -> Result<(), Cause> {
-        let build = stream.build.borrow();
-        let without = stream.sources.iter().find(|source| build.sources[**source].feed.event_time.is_none());
-        match without {
-            None => Ok(()),
-            Some(source) => Err(Cause::user(format!(
-                "source '{}' has no event time, so windows would never close; call .event_time(\"{}\", delay) on it",
-                build.plan.sources[*source].name, self.time
-            ))),
-        }
     }
 }
 
@@ -91,7 +102,7 @@ pub struct WindowedStream {
 }
 
 impl KeyedStream {
-    /// Divides the rows of each key into windows of event time.
+    /// Divides the rows of each key into windows.
     #[must_use]
     pub fn window(&self, window: Window) -> WindowedStream {
         WindowedStream { keyed: self.clone(), window }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill::aggregate::{count, sum};
+use tidemill::aggregate::{count, maximum, sum, variance};
 use tidemill::arrow::array::{Int32Array, RecordBatch};
-use tidemill::{Engine, PushedSource, Query, Stream, Timestamp, Window, Within};
+use tidemill::{Engine, Order, PushedSource, Query, Stream, Table, Timestamp, Trailing, Window, Within};
 
 fn refused(build: impl FnOnce(&mut Query) -> Stream) -> String {
     let mut query = Query::new("q");
@@ -124,4 +124,90 @@ fn only_what_a_source_expects_can_be_pushed() {
 fn an_empty_query_is_refused() {
     let text = Engine::new().start(Query::new("nothing")).err().unwrap().to_string();
     assert!(text.contains("needs at least one source and one sink"), "{text}");
+}
+
+#[test]
+fn trailing_rows_and_windows_by_count_are_checked() {
+    let timed = |query: &mut Query| rows(query).event_time("time", Duration::from_secs(1));
+    let text =
+        refused(|query| rows(query).key_by("key").trailing(Trailing::all("time")).aggregate([count()]));
+    assert!(text.contains("source 'rows' has no event time, so no row would ever be written"), "{text}");
+    let text =
+        refused(|query| timed(query).key_by("key").trailing(Trailing::rows("time", 0)).aggregate([count()]));
+    assert!(text.contains("0 rows do not contain the row itself"), "{text}");
+    let text =
+        refused(|query| timed(query).key_by("key").trailing(Trailing::all("key")).aggregate([count()]));
+    assert!(text.contains("column 'key' is Int64; it must be Timestamp"), "{text}");
+    let text = refused(|query| {
+        timed(query).key_by("key").trailing(Trailing::all("time")).aggregate([variance("value")])
+    });
+    assert!(text.contains("variance(value): of trailing rows, only count"), "{text}");
+    let text = refused(|query| {
+        timed(query).key_by("key").trailing(Trailing::all("time")).aggregate([count().named("value")])
+    });
+    assert!(text.contains("two columns would be named 'value'"), "{text}");
+    let text = refused(|query| {
+        let counts = timed(query).key_by("key").aggregate([count(), maximum("time").named("last")]);
+        counts.key_by("key").trailing(Trailing::all("last")).aggregate([count()])
+    });
+    assert!(text.contains("rows of an aggregate without a window replace earlier ones"), "{text}");
+    let text = refused(|query| {
+        rows(query)
+            .key_by("key")
+            .aggregate([count()])
+            .key_by("key")
+            .window(Window::rows(2))
+            .aggregate([count()])
+    });
+    assert!(text.contains("rows of an aggregate without a window replace earlier ones"), "{text}");
+    for (size, slide) in [(0, 0), (2, 3), (2, 0)] {
+        let window = Window::sliding_rows(size, slide);
+        let text = refused(|query| rows(query).key_by("key").window(window).aggregate([count()]));
+        assert!(text.contains(&format!("windows of {size} rows cannot begin every {slide} rows")), "{text}");
+    }
+    let text = refused(|query| {
+        let rows = rows(query).with("key", "window_start", |(key,): (i64,)| (key,));
+        rows.key_by("key").window(Window::rows(2)).aggregate([count()])
+    });
+    assert!(text.contains("the rows have a column 'window_start', which windows write, too"), "{text}");
+}
+
+#[test]
+fn first_rows_need_windows() {
+    let text = refused(|query| rows(query).key_by("key").top(3, [Order::descending("value")]));
+    assert!(text.contains("top 3 of each window: the rows have no column 'window_end'"), "{text}");
+    let text = refused(|query| {
+        let windows = rows(query).event_time("time", Duration::ZERO).key_by("key");
+        let windows = windows.window(Window::tumbling("time", Duration::from_secs(1))).aggregate([count()]);
+        windows.key_by(()).top(3, [Order::descending("cuont")])
+    });
+    assert!(text.contains("there is no column 'cuont'"), "{text}");
+}
+
+#[test]
+fn tables_are_checked() {
+    let table = || Table::of(["id", "name"], [(1_i64, "one".to_owned())]);
+    let text = refused(|query| rows(query).lookup("kye", &table(), "id"));
+    assert!(text.contains("there is no column 'kye'"), "{text}");
+    let text = refused(|query| rows(query).lookup("key", &table(), "ident"));
+    assert!(
+        text.contains("the table has no column 'ident'; its columns are id (Int64), name (Utf8)"),
+        "{text}"
+    );
+    let text = refused(|query| rows(query).lookup("key", &table(), "name"));
+    assert!(
+        text.contains("column 'key' is Int64, and 'name' of the table is Utf8; they must have the same"),
+        "{text}"
+    );
+    let text = refused(|query| rows(query).lookup("key", &table(), ["id", "name"]));
+    assert!(text.contains("1 columns of the stream and 2 of the table are compared"), "{text}");
+    let text = refused(|query| rows(query).lookup((), &table(), ()));
+    assert!(text.contains("at least one"), "{text}");
+    let text = refused(|query| {
+        let twice = Table::of(["id", "value"], [(1_i64, 2.0)]);
+        rows(query).lookup("key", &twice, "id")
+    });
+    assert!(text.contains("the stream and the table both have a column 'value'"), "{text}");
+    let text = refused(|query| rows(query).lookup("key", &Table::of("id", [(1_i64, 2_i64)]), "id"));
+    assert!(text.contains("rows of 2 values need one name per value, not 1"), "{text}");
 }
