@@ -128,3 +128,26 @@ fn the_catalogue_is_shown() {
     let footer = "Indexes:\n    \"parity_pkey\" PRIMARY KEY, btree (odd)\n";
     assert!(text(&output.stdout).ends_with(footer), "{}", text(&output.stdout));
 }
+
+#[test]
+fn rows_that_are_typed_in_end_with_their_mark_in_each_format() {
+    let script = "CREATE SOURCE typed (n BIGINT, text VARCHAR) WITH (connector = 'push');
+        CREATE MATERIALIZED VIEW rows AS SELECT n, text FROM typed;
+        COPY typed FROM STDIN;
+1\ta
+\\.
+        COPY typed FROM STDIN WITH (FORMAT csv);
+2,b
+3,c
+\\.
+        COPY typed FROM STDIN WITH (FORMAT csv, HEADER);
+n,text
+\\.
+";
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("script.sql");
+    std::fs::write(&file, script).unwrap();
+    let Some(output) = psql(&serve(), &["-f", file.to_str().unwrap()], &[]) else { return };
+    let expected = "CREATE SOURCE\nCREATE MATERIALIZED VIEW\nCOPY 1\nCOPY 2\nCOPY 0\n";
+    assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
+}

@@ -10,6 +10,7 @@ use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::{Cause, Faults};
 
 use super::copy_binary::{self, BinaryRows};
+use super::copy_end_mark::EndMark;
 use super::copy_text::{self, EscapedText};
 use crate::values::{Column, columns, write_value};
 
@@ -144,6 +145,7 @@ impl CopyFormat {
         let lines = self.line_decoder(schema)?;
         Ok(match self.is_binary() {
             true => CopyDecoder::Binary(Box::new(BinaryRows::new(&columns(schema, &[1]), lines)?)),
+            false if self.layout == CopyLayout::Csv => CopyDecoder::Csv(lines, EndMark::default()),
             false => CopyDecoder::Lines(lines),
         })
     }
@@ -169,6 +171,7 @@ impl CopyFormat {
 /// Reads the rows of a copy.
 pub(crate) enum CopyDecoder {
     Lines(Box<dyn RecordDecoder>),
+    Csv(Box<dyn RecordDecoder>, EndMark),
     Binary(Box<BinaryRows>),
 }
 
@@ -176,7 +179,7 @@ impl CopyDecoder {
     /// Begins; messages name the place.
     pub fn begin(&mut self, place: &str) {
         match self {
-            CopyDecoder::Lines(lines) => lines.begin(place),
+            CopyDecoder::Lines(lines) | CopyDecoder::Csv(lines, _) => lines.begin(place),
             CopyDecoder::Binary(rows) => rows.begin(place),
         }
     }
@@ -185,6 +188,7 @@ impl CopyDecoder {
     pub fn decode(&mut self, bytes: &[u8], batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
         match self {
             CopyDecoder::Lines(lines) => lines.decode(bytes, batches),
+            CopyDecoder::Csv(lines, mark) => lines.decode(&mark.pass(bytes), batches),
             CopyDecoder::Binary(rows) => rows.decode(bytes, batches),
         }
     }
@@ -193,6 +197,10 @@ impl CopyDecoder {
     pub fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
         match self {
             CopyDecoder::Lines(lines) => lines.finish(batches),
+            CopyDecoder::Csv(lines, mark) => {
+                lines.decode(&mark.finish(), batches)?;
+                lines.finish(batches)
+            }
             CopyDecoder::Binary(rows) => rows.finish(batches),
         }
     }
@@ -200,7 +208,7 @@ impl CopyDecoder {
     /// What was wrong since this was last asked.
     pub fn faults(&mut self) -> Faults {
         match self {
-            CopyDecoder::Lines(lines) => lines.faults(),
+            CopyDecoder::Lines(lines) | CopyDecoder::Csv(lines, _) => lines.faults(),
             CopyDecoder::Binary(rows) => rows.faults(),
         }
     }

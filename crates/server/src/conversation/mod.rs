@@ -4,6 +4,7 @@ mod analyze;
 mod answer;
 mod copy;
 mod copy_binary;
+mod copy_end_mark;
 mod copy_format;
 mod copy_statement;
 mod copy_text;
