@@ -16,14 +16,31 @@ pub struct Sender {
     thread: JoinHandle<()>,
 }
 
+/// Where requests go, and what they contain.
+#[derive(Clone, Copy)]
+pub struct Form {
+    pub path: &'static str,
+    pub content_type: &'static str,
+}
+
+const LINE_PROTOCOL: Form = Form { path: "/api/v2/write?precision=ms", content_type: "text/plain" };
+
 impl Sender {
     pub fn start(port: u16, client: &'static str, bodies: Vec<String>) -> Sender {
+        Sender::start_as(LINE_PROTOCOL, port, client, bodies)
+    }
+
+    /// Posts in another form. A body is made when the one before it has been answered.
+    pub fn start_as<B>(form: Form, port: u16, client: &'static str, bodies: B) -> Sender
+    where
+        B: IntoIterator<Item = String> + Send + 'static,
+    {
         let answered = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&answered);
         let thread = thread::spawn(move || {
             let mut connection = None;
-            for (sequence, body) in bodies.iter().enumerate() {
-                until_answered(&mut connection, port, client, sequence, body);
+            for (sequence, body) in bodies.into_iter().enumerate() {
+                until_answered(&mut connection, form, port, client, sequence, &body);
                 count.fetch_add(1, Ordering::SeqCst);
             }
         });
@@ -42,6 +59,7 @@ impl Sender {
 
 fn until_answered(
     connection: &mut Option<BufReader<TcpStream>>,
+    form: Form,
     port: u16,
     client: &str,
     sequence: usize,
@@ -49,7 +67,7 @@ fn until_answered(
 ) {
     let start = Instant::now();
     loop {
-        match post(connection, port, client, sequence, body) {
+        match post(connection, form, port, client, sequence, body) {
             Ok(204) => return,
             Ok(503) => *connection = None,
             Ok(status) => panic!("request {sequence} was answered {status}"),
@@ -62,6 +80,7 @@ fn until_answered(
 
 fn post(
     connection: &mut Option<BufReader<TcpStream>>,
+    form: Form,
     port: u16,
     client: &str,
     sequence: usize,
@@ -74,8 +93,10 @@ fn post(
     }
     let stream = connection.as_mut().expect("it is there");
     let head = format!(
-        "POST /api/v2/write?precision=ms HTTP/1.1\r\nHost: localhost\r\nX-Tidemill-Client: {client}\r\n\
+        "POST {} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {}\r\nX-Tidemill-Client: {client}\r\n\
          X-Tidemill-Sequence: {sequence}\r\nContent-Length: {}\r\n\r\n",
+        form.path,
+        form.content_type,
         body.len()
     );
     stream.get_mut().write_all((head + body).as_bytes())?;

@@ -26,8 +26,9 @@ impl DuckDb {
             );
             return None;
         };
-        let script =
-            Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("tests/against_duckdb/server.py");
+        // Tests of other packages start it, too.
+        let package = std::env::var("CARGO_MANIFEST_DIR").unwrap();
+        let script = Path::new(&package).join("../sql/tests/against_duckdb/server.py");
         let mut process = Command::new(&interpreter)
             .arg("-u")
             .arg(script)

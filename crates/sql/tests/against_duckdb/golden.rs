@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use tidemill_sql::{Planner, Reply, Statement, StatementKind, parse_all};
 
+use super::arrow_rows::rows;
 use super::case::Case;
 use super::compare::difference;
 use super::differences::GOLDEN;
 use super::duckdb::DuckDb;
 use super::tidemill::{Answer, of_query};
-use super::value::{Row, Value, rows};
+use super::value::{Row, Value};
 use super::window_calls;
 
 /// Queries that are compared now. Fewer mean that the comparison has lost its sight.

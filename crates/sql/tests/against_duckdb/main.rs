@@ -8,6 +8,7 @@
 //!
 //!     TIDEMILL_DUCKDB_SEED=7 TIDEMILL_DUCKDB_QUERIES=2000 cargo test --release -p tidemill-sql --test against_duckdb
 
+mod arrow_rows;
 #[path = "../golden_support/case.rs"]
 mod case;
 mod check;

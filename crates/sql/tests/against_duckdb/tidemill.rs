@@ -5,7 +5,8 @@ use tidemill_connect::memory::MemorySink;
 use tidemill_engine::Sink;
 use tidemill_sql::{Output, Pipeline, Planner, Prepared, Reply, parse};
 
-use super::value::{Row, rows};
+use super::arrow_rows::rows;
+use super::value::Row;
 
 const ROWS_MAX: usize = 1_000_000;
 

@@ -1,0 +1,81 @@
+//! A server that is killed.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread;
+
+use super::client::Client;
+use super::support::child::signal;
+use super::support::tidemill;
+
+/// `tidemill serve` over a folder. It is killed when it is dropped.
+pub struct Server {
+    folder: PathBuf,
+    options: &'static [&'static str],
+    child: Child,
+    port: Arc<AtomicU16>,
+}
+
+impl Server {
+    pub fn start(folder: &Path, options: &'static [&'static str]) -> Server {
+        let port = Arc::new(AtomicU16::new(0));
+        let child = start(folder, options, &port);
+        Server { folder: folder.to_owned(), options, child, port }
+    }
+
+    /// Kills it, and starts it again over the same folder.
+    pub fn kill_and_restart(&mut self) {
+        self.port.store(0, Ordering::SeqCst);
+        signal(&self.child, "KILL");
+        self.child.wait().expect("it ends");
+        self.child = start(&self.folder, self.options, &self.port);
+    }
+
+    /// Where it listens; 0 while it does not run.
+    pub fn port(&self) -> Arc<AtomicU16> {
+        Arc::clone(&self.port)
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::connect(self.port.load(Ordering::SeqCst)).expect("it accepts clients")
+    }
+
+    /// The bytes of memory that belong to its process.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn start(folder: &Path, options: &[&str], port: &AtomicU16) -> Child {
+    let arguments = ["serve", "--data", "tides", "--listen", "127.0.0.1:0", "--http", "off"];
+    let mut command = tidemill(folder, &[&arguments[..], options].concat());
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    while !line.contains("accepts PostgreSQL clients") {
+        line.clear();
+        assert!(lines.read_line(&mut line).expect("it writes text") > 0, "the server ends");
+        assert!(!line.contains("does not run"), "{line}");
+    }
+    let (_, rest) = line.split_once("127.0.0.1:").expect("an address");
+    let number = rest.split(';').next().and_then(|number| number.trim().parse().ok());
+    port.store(number.expect("a port"), Ordering::SeqCst);
+    // Nothing that it writes may hold it up.
+    thread::spawn(move || {
+        let lines = lines.lines().map_while(Result::ok);
+        lines.filter(|line| !line.contains("came too late")).for_each(|line| println!("server: {line}"));
+    });
+    child
+}
