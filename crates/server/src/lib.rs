@@ -29,6 +29,7 @@ mod http;
 mod identity;
 mod inbox;
 mod login;
+mod measured_plan;
 mod pg_catalog;
 mod report;
 mod running;

@@ -129,7 +129,7 @@ fn errors_have_a_code_a_place_and_a_hint() {
         ("CREATE VIEW v AS SELECT 1 AS x", "0A000"),
         ("DROP VIEW v", "0A000"),
         ("SET partitions = 4", "0A000"),
-        ("EXPLAIN ANALYZE SELECT value FROM sequence(count => 3)", "0A000"),
+        ("EXPLAIN ANALYZE CREATE VIEW v AS SELECT 1 AS x", "0A000"),
         ("SELECT count(*) FROM sequence(rate => 10)", "0A000"),
     ];
     for (statement, code) in expected {
@@ -138,6 +138,21 @@ fn errors_have_a_code_a_place_and_a_hint() {
     }
     let plan = ask(&server, "/query", "text/csv", "EXPLAIN SELECT value FROM sequence(count => 3)");
     assert!(plan.body.starts_with("QUERY PLAN\n"), "{plan:?}");
+}
+
+#[test]
+fn a_query_is_measured_until_it_ends_or_its_time_is_up() {
+    let server = serve();
+    let statement = "EXPLAIN ANALYZE SELECT value FROM sequence(count => 1000) WHERE value > 990";
+    let finite = ask(&server, "/query", "text/csv", statement);
+    assert!(finite.status == 200 && finite.body.starts_with("QUERY PLAN\n"), "{finite:?}");
+    // The plan alone does not know how many rows pass the filter.
+    assert!(finite.body.contains("sequence") && finite.body.contains("1000"), "{finite:?}");
+    let endless = "EXPLAIN ANALYZE SELECT value FROM sequence(rate => 1000)";
+    let measured = ask(&server, "/query?seconds_max=1", "text/csv", endless);
+    assert!(measured.status == 200 && measured.body.contains("sequence"), "{measured:?}");
+    let wrong = ask(&server, "/query", "", "EXPLAIN ANALYZE SELECT valu FROM sequence(count => 3)");
+    assert_eq!((wrong.status, error(&wrong).0.as_str()), (400, "42703"));
 }
 
 #[test]

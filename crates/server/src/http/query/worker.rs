@@ -19,6 +19,7 @@ use super::encoding::{Encoder, Encoding, Failure};
 use super::pieces::{NotTaken, PieceSender};
 use super::question::Question;
 use crate::http::answer::Refusal;
+use crate::measured_plan::measured_plan;
 use crate::report::{NOT_SUPPORTED, PROGRAM_LIMIT, QUERY_CANCELED, Report, SYNTAX_ERROR};
 use crate::text_rows::plan_table;
 
@@ -69,6 +70,8 @@ impl From<Report> for End {
 /// Rows that are there, or that come.
 enum Rows {
     Ready(Option<RecordBatch>),
+    /// The plan of a query that was measured, perhaps until its time was up.
+    Measured(Option<RecordBatch>),
     Coming(Box<dyn Iterator<Item = Result<RecordBatch, Cause>>>),
 }
 
@@ -122,7 +125,13 @@ impl Worker {
                 let schema = Some(SchemaRef::clone(changes.schema()));
                 Ok((Rows::Coming(changes), schema, None))
             }
-            Reply::Done(_) | Reply::Analyze(_) => Err(not_a_query().into()),
+            Reply::Analyze(query) => {
+                let cancellation = self.session.cancellation();
+                let plan = measured_plan(query, || cancellation.requests() > 0)?;
+                let schema = plan.schema();
+                Ok((Rows::Measured(Some(plan)), Some(schema), None))
+            }
+            Reply::Done(_) => Err(not_a_query().into()),
         }
     }
 
@@ -200,6 +209,7 @@ impl Worker {
     /// The next rows; `None` at the end.
     fn next(&self, rows: &mut Rows) -> Result<Option<RecordBatch>, End> {
         let batch = match rows {
+            Rows::Measured(plan) => return Ok(plan.take()),
             Rows::Ready(batch) => Ok(batch.take()),
             Rows::Coming(stream) => stream.next().transpose(),
         };
@@ -269,6 +279,11 @@ fn only_statement(text: &str) -> Result<Statement, Report> {
             | StatementKind::Subscribe(_)
             | StatementKind::ExplainOutput(_)
             | StatementKind::Explain { analyze: false, .. } => Ok(statement),
+            StatementKind::Explain { analyze: true, statement: ref measured }
+                if matches!(measured.kind, StatementKind::Query(..)) =>
+            {
+                Ok(statement)
+            }
             _ => Err(not_a_query()),
         },
     }
