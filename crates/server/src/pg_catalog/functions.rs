@@ -16,7 +16,7 @@ use crate::session_settings::SessionSettings;
 use crate::values::TYPES;
 
 /// The functions that there are.
-pub(super) const NAMES: [&str; 37] = [
+pub(super) const NAMES: [&str; 38] = [
     "col_description",
     "current_catalog",
     "current_database",
@@ -26,6 +26,7 @@ pub(super) const NAMES: [&str; 37] = [
     "current_user",
     "format_type",
     "obj_description",
+    "parse_ident",
     "pg_advisory_unlock_all",
     "pg_encoding_to_char",
     "pg_expandarray",

@@ -5,6 +5,7 @@ mod functions;
 mod indexes;
 mod key_functions;
 mod numbers;
+mod parsed_names;
 mod relations;
 mod sessions;
 mod table;
@@ -35,7 +36,8 @@ pub(crate) fn planner(
         return None;
     }
     let catalog = session.catalog();
-    let relations = Relations::new(&catalog, session.runtime().users(), settings);
+    let mut relations = Relations::new(&catalog, session.runtime().users(), settings);
+    relations.lists_materialized = !is_named("pg_attribute");
     let mut planner = Planner::at(catalog, session.settings().clone());
     planner.set_turns(session.turns());
     planner.set_opens_files(session.opens_files());
@@ -50,5 +52,6 @@ pub(crate) fn planner(
     functions::register(&mut planner, &relations, settings);
     sessions::register(&mut planner, sessions);
     key_functions::register(&mut planner, &relations);
+    parsed_names::register(&mut planner);
     Some(planner)
 }

@@ -46,6 +46,9 @@ pub(super) struct Relations {
     pub user: String,
     /// Those of the database; none if nobody is asked who he is.
     users: Vec<User>,
+    /// Whether `information_schema.columns` has those of materialized views. In PostgreSQL it has not, so that clients which want
+    /// them put those of `pg_attribute` beside it; others would miss them.
+    pub lists_materialized: bool,
 }
 
 fn relkind(kind: RelationKind) -> &'static str {
@@ -60,7 +63,7 @@ impl Relations {
     pub fn new(catalog: &Catalog, users: Vec<User>, settings: &SessionSettings) -> Relations {
         let user = settings.get("session_authorization").unwrap_or_default().to_owned();
         let settings = settings.all().map(|(name, value)| (name, value.to_owned())).collect();
-        Relations { relations: catalog.listed(), settings, user, users }
+        Relations { relations: catalog.listed(), settings, user, users, lists_materialized: true }
     }
 
     /// A relation by its name.
@@ -125,10 +128,11 @@ impl Relations {
                 self.of_kind("m").map(|relation| self.owned(relation)).collect(),
             ),
             "pg_stat_user_tables" => (
-                &[("relid", Number), ("schemaname", Text), ("relname", Text)],
+                &[("relid", Number), ("schemaname", Text), ("relname", Text), ("n_live_tup", Number)],
                 self.of_kind("r")
                     .map(|relation| {
-                        vec![oid(&relation.name).into(), "public".into(), relation.name.as_str().into()]
+                        let name = relation.name.as_str();
+                        vec![oid(name).into(), "public".into(), name.into(), Cell::Null]
                     })
                     .collect(),
             ),
@@ -266,12 +270,17 @@ impl Relations {
                     is_nullable.into(),
                     kind.name().into(),
                     kind.short_name().into(),
+                    "pg_catalog".into(),
+                    Cell::Null,
+                    "NO".into(),
+                    "NEVER".into(),
                 ];
                 named(relation, &rest)
             };
             fields.map(column).collect::<Vec<_>>()
         };
-        self.relations.iter().flat_map(of_relation).collect()
+        let is_listed = |relation: &&ListedRelation| self.lists_materialized || relkind(relation.kind) != "m";
+        self.relations.iter().filter(is_listed).flat_map(of_relation).collect()
     }
 }
 
@@ -462,4 +471,8 @@ const INFORMATION_SCHEMA_COLUMNS: &[(&str, CellKind)] = &[
     ("is_nullable", Text),
     ("data_type", Text),
     ("udt_name", Text),
+    ("udt_schema", Text),
+    ("character_maximum_length", Number),
+    ("is_identity", Text),
+    ("is_generated", Text),
 ];

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     TableAliasColumnDef, TableFactor, TableFunctionArgs, Value, Visitor, VisitorMut,
 };
 
-use super::{StatementKind, parse};
+use super::{StatementKind, client_format, parse};
 use crate::text::walk::walk;
 
 /// Functions that PostgreSQL knows with several numbers of arguments: how many they have here, and what an absent one is.
@@ -44,6 +44,15 @@ impl VisitorMut for Calls {
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
         match expression {
+            Expr::InSubquery { expr, subquery, negated } if reads_search_path(subquery) => {
+                let schema = std::mem::replace(&mut **expr, null());
+                let path = call("current_schemas", vec![Expr::value(Value::Boolean(false))]);
+                let is_in = call("array_has", vec![path, schema]);
+                *expression = match negated {
+                    true => Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(is_in) },
+                    false => is_in,
+                };
+            }
             Expr::Function(call) => {
                 if let Some(meant) = meant(call) {
                     *expression = meant;
@@ -125,6 +134,11 @@ fn meant(function: &Function) -> Option<Expr> {
             given.push(number(first));
             Some(call("unnest", vec![call("pg_subscripts", given)]))
         }
+        "array_lower" => {
+            given.truncate(1);
+            Some(cast(call("least", vec![number(1), call("array_length", given)]), DataType::BigInt(None)))
+        }
+        "format" => client_format::concatenated(given),
         "array_upper" => {
             given.truncate(1);
             Some(cast(call("array_length", given), DataType::BigInt(None)))
@@ -150,6 +164,25 @@ fn meant(function: &Function) -> Option<Expr> {
             Some(call(&name, given))
         }
     }
+}
+
+/// Whether a subquery takes the setting `search_path` apart, as Grafana does: its rows are the schemas in which names are looked up.
+fn reads_search_path(query: &Query) -> bool {
+    let SetExpr::Select(select) = &*query.body else { return false };
+    let is_path = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(call))) => {
+            last(&call.name).as_deref() == Some("current_setting")
+                && arguments(call).is_some_and(|given| given.first() == Some(&text("search_path")))
+        }
+        _ => false,
+    };
+    let is_taken_apart = |from: &ast::TableWithJoins| match &from.relation {
+        TableFactor::Table { name, args: Some(TableFunctionArgs { args, .. }), .. } => {
+            last(name).as_deref() == Some("string_to_array") && args.first().is_some_and(is_path)
+        }
+        _ => false,
+    };
+    select.from.iter().any(is_taken_apart)
 }
 
 fn is_vector(list: &Expr) -> bool {

@@ -342,10 +342,15 @@ impl VisitorMut for Words {
 
 /// `'name'::regclass` is the number of a relation, and so is a parameter; a number as regclass is its name.
 fn as_regclass(expression: &Expr) -> Expr {
-    let is_text = matches!(
-        expression,
-        Expr::Value(ast::ValueWithSpan { value: Value::SingleQuotedString(_) | Value::Placeholder(_), .. })
-    );
+    let is_text = match expression {
+        Expr::Value(ast::ValueWithSpan { value, .. }) => {
+            matches!(value, Value::SingleQuotedString(_) | Value::Placeholder(_))
+        }
+        Expr::Function(call) => {
+            last(&call.name).is_some_and(|name| ["concat", "format", "quote_ident"].contains(&name.as_str()))
+        }
+        _ => false,
+    };
     let is_number =
         matches!(expression, Expr::Function(call) if last(&call.name).as_deref() == Some("to_regclass"));
     match is_text {

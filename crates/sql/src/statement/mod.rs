@@ -8,6 +8,7 @@ mod body_text;
 mod calls;
 mod clauses;
 mod client_calls;
+mod client_format;
 mod client_query;
 mod columns;
 mod compared_lists;
