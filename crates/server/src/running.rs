@@ -45,6 +45,9 @@ fn start(session: &mut Session, name: &str) -> Result<(), Report> {
         let is_strict = session.is_strict();
         session.runtime().start(name, pipeline, is_strict).map_err(Report::from)
     });
+    if started.is_err() {
+        session.runtime().withdraw(name)?;
+    }
     started.map_err(|report| {
         let message = format!("'{name}' is defined, but it is not running: {}", report.message);
         let hint =

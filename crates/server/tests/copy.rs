@@ -102,6 +102,32 @@ fn rows_that_are_copied_in_are_read_by_a_view_and_copied_out() {
 }
 
 #[test]
+fn what_exists_goes_on_if_it_is_created_if_not_exists() {
+    with_client(async |client, _| {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("seen.csv");
+        let again = format!(
+            "CREATE MATERIALIZED VIEW IF NOT EXISTS seen AS SELECT vehicle, speed, note FROM reports;
+             CREATE SINK IF NOT EXISTS written WITH (path = '{}') AS SELECT vehicle FROM reports",
+            file.display()
+        );
+        client.batch_execute(SOURCE).await.unwrap();
+        for vehicle in 1..4 {
+            client.batch_execute(&again).await.unwrap();
+            let line = format!("{vehicle}\t1\ta\n");
+            assert_eq!(copy(&client, "COPY reports FROM STDIN", &[line]).await, Ok(1));
+        }
+        assert_eq!(until_rows(&client, "SELECT vehicle FROM seen ORDER BY vehicle", 3).await, "1\n2\n3\n");
+        let start = std::time::Instant::now();
+        let written = || std::fs::read_to_string(&file).unwrap_or_default();
+        while written() != "vehicle\n1\n2\n3\n" {
+            assert!(start.elapsed() < PATIENCE, "{}", written());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+}
+
+#[test]
 fn a_line_that_is_wrong_ends_the_copy_with_its_number_or_is_left_out() {
     with_client(async |client, server| {
         client.batch_execute(SOURCE).await.unwrap();

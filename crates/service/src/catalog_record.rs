@@ -20,13 +20,13 @@ const REPLACED: u8 = 5;
 /// One record of a catalogue's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CatalogRecord {
-    /// A definition.
+    /// A definition. One that drops an output ends the query that writes to nothing else.
     Definition(Arc<Definition>),
     /// A query runs by name from here on, until it is stopped. Another one of this name takes its place.
     Started(StartedQuery),
     /// The query of this name was stopped, has written everything, or was forgotten: it does not run again by itself.
     Stopped(String),
-    /// A definition, and the query that takes the place of the one of its name from here on.
+    /// A definition, and the query that runs by its name from here on, in the place of another one if there was one.
     Replaced(Arc<Definition>, StartedQuery),
     /// There is a user of this name from here on, who is as the record says.
     User(User),

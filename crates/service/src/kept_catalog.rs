@@ -45,6 +45,8 @@ struct Log {
     /// The queries that the log says to start again, each with a number of its own.
     started: BTreeMap<String, u64>,
     starts: u64,
+    /// Those of them that are still to be started for the first time.
+    announced: BTreeMap<String, Start>,
 }
 
 /// One start of a query in the log. A later start of the same name has another one.
@@ -63,7 +65,7 @@ impl Versions {
 impl KeptCatalog {
     pub fn new(catalog: Catalog, log: Box<dyn CatalogLog>, users: Users) -> KeptCatalog {
         let versions = Versions { readable: catalog.clone(), defined: catalog, views: BTreeMap::new() };
-        let log = Log { log, started: BTreeMap::new(), starts: 0 };
+        let log = Log { log, started: BTreeMap::new(), starts: 0, announced: BTreeMap::new() };
         KeptCatalog { log: Mutex::new(log), versions: Mutex::new(versions), users: Mutex::new(users) }
     }
 
@@ -96,9 +98,13 @@ impl KeptCatalog {
 
     /// Makes the next version out of the newest one. It counts once its definitions are in the log. `plan` is called again
     /// if another session was faster; `check` then says, before anything is kept, whether and with which queries that
-    /// stop it may count.
+    /// stop it may count. What a dropped output had as its only query stops with the definition: the log says it once.
+    ///
+    /// The `announced` query starts again with the database from here on, even if the process is killed before it has started. It
+    /// is left out if its output exists already.
     pub fn define<T>(
         &self,
+        announced: Option<StartedQuery>,
         mut plan: impl FnMut(Catalog) -> Result<(T, Catalog), Error>,
         mut check: impl FnMut(&T) -> Result<Vec<String>, Cause>,
     ) -> Result<(T, Vec<String>), Error> {
@@ -107,18 +113,26 @@ impl KeptCatalog {
             let before = is_last.then(|| lock(&self.log));
             let base = self.defined();
             let version = base.version();
+            let announced = announced.as_ref().filter(|query| !base.has_output(&query.name));
             let (defined, next) = plan(base)?;
             let mut log = before.unwrap_or_else(|| lock(&self.log));
             if self.version() != version {
                 continue;
             }
             let stopped = check(&defined)?;
-            for query in &stopped {
-                log.stop(query)?;
+            match (&next.definitions()[version as usize..], announced) {
+                ([only], Some(query)) => {
+                    log.log.append(&CatalogRecord::Replaced(Arc::clone(only), query.clone()))?;
+                    let start = log.note_started(query.name.clone());
+                    log.announced.insert(query.name.clone(), start);
+                }
+                (definitions, _) => {
+                    for definition in definitions {
+                        log.log.append(&CatalogRecord::Definition(Arc::clone(definition)))?;
+                    }
+                }
             }
-            for definition in &next.definitions()[version as usize..] {
-                log.log.append(&CatalogRecord::Definition(Arc::clone(definition)))?;
-            }
+            stopped.iter().for_each(|query| log.forget(query));
             let mut versions = lock(&self.versions);
             versions.defined = next;
             versions.attach();
@@ -141,8 +155,20 @@ impl KeptCatalog {
                 query.name
             )));
         }
+        if let Some(start) = log.announced.remove(&query.name) {
+            return Ok(start);
+        }
         log.log.append(&CatalogRecord::Started(query.clone()))?;
         Ok(log.note_started(query.name))
+    }
+
+    /// Records that a query which was announced has not started, and does not start with the database.
+    pub fn withdraw(&self, name: &str) -> Result<(), Cause> {
+        let mut log = lock(&self.log);
+        match log.announced.contains_key(name) {
+            true => log.stop(name),
+            false => Ok(()),
+        }
     }
 
     /// Makes the next version, in which a definition is replaced, and a query that runs already takes the place of the one that
@@ -233,8 +259,13 @@ impl Log {
     fn stop(&mut self, name: &str) -> Result<(), Cause> {
         if self.started.contains_key(name) {
             self.log.append(&CatalogRecord::Stopped(name.to_owned()))?;
-            self.started.remove(name);
+            self.forget(name);
         }
         Ok(())
+    }
+
+    fn forget(&mut self, name: &str) {
+        self.started.remove(name);
+        self.announced.remove(name);
     }
 }

@@ -26,6 +26,7 @@
 //! assert_eq!(rows.num_rows(), 2);
 //! ```
 
+mod announcement;
 mod batch_queue;
 mod cancellation;
 mod catalog_log;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tidemill_engine::{Cause, DatabaseClock, RING_BYTES_MAX};
-use tidemill_sql::{Planner, Settings};
+use tidemill_sql::{Definition, Planner, Settings, StatementKind, parse};
 
 use crate::Runtime;
 use crate::catalog_log::CatalogLog;
@@ -100,7 +100,10 @@ impl Runtime {
         let (mut definitions, mut started, mut users) = (Vec::new(), Started::default(), Users::new());
         for record in log.read()? {
             match record {
-                CatalogRecord::Definition(definition) => definitions.push(definition),
+                CatalogRecord::Definition(definition) => {
+                    started.end_with(&definition);
+                    definitions.push(definition);
+                }
                 CatalogRecord::Started(query) => started.add(query),
                 CatalogRecord::Replaced(definition, query) => {
                     definitions.push(definition);
@@ -167,6 +170,16 @@ impl Started {
     fn add(&mut self, query: StartedQuery) {
         self.turns += 1;
         self.queries.insert(query.name.clone(), (self.turns, query));
+    }
+
+    /// A definition that drops an output ends the query that writes to nothing else.
+    fn end_with(&mut self, definition: &Definition) {
+        let statements = parse(&definition.statement, "the log of the catalogue").unwrap_or_default();
+        for statement in statements {
+            if let StatementKind::Drop { name, .. } = statement.kind {
+                self.queries.retain(|_, (_, query)| query.outputs != [name.as_str()]);
+            }
+        }
     }
 
     fn in_order(self) -> Vec<StartedQuery> {

@@ -12,6 +12,7 @@ use tidemill_sql::{
 };
 
 use crate::catalog_log::{CatalogLog, MemoryCatalogLog};
+use crate::catalog_record::StartedQuery;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::execution::Execution;
@@ -136,10 +137,11 @@ impl Runtime {
     }
 
     /// Makes the next version of the catalogue out of the newest one. It counts once its definitions are in the log. `plan`
-    /// is called again if another session was faster.
+    /// is called again if another session was faster. The `announced` query is to be started next.
     pub(crate) fn define<T>(
         &self,
         kind: &StatementKind,
+        announced: Option<StartedQuery>,
         plan: impl FnMut(Catalog) -> Result<(T, Catalog), Error>,
     ) -> Result<T, Error> {
         let dropped = match kind {
@@ -147,7 +149,7 @@ impl Runtime {
             _ => None,
         };
         let check = |_: &T| dropped.map_or(Ok(Vec::new()), |name| self.queries_that_end_with(name));
-        let (defined, ended) = self.shared.catalog.define(plan, check)?;
+        let (defined, ended) = self.shared.catalog.define(announced, plan, check)?;
         for name in &ended {
             let entry = lock(&self.shared.queries).remove(name);
             if let Some(Entry::Started(query)) = entry {
@@ -379,6 +381,15 @@ impl Runtime {
     /// As `wait`.
     pub fn wait_for(&self, name: &str, time: Duration) -> Result<Option<QueryStatus>, Cause> {
         self.query(name)?.wait_for(time).transpose()
+    }
+
+    /// Makes known that a query which was [announced](crate::Session::set_runs_definitions) has not been started, and is not to be
+    /// started with the database. Nothing happens if none of this name was announced.
+    ///
+    /// # Errors
+    /// If the log cannot keep that.
+    pub fn withdraw(&self, name: &str) -> Result<(), Cause> {
+        self.shared.catalog.withdraw(name)
     }
 
     /// Forgets a query that has ended, with its outcome. It does not start again by itself. The rows of its views stay

@@ -13,6 +13,7 @@ use tidemill_sql::{
     closest,
 };
 
+use crate::announcement::{announced, stays};
 use crate::execution::Execution;
 use crate::row_stream::RowStream;
 use crate::subscription::Subscription;
@@ -65,6 +66,8 @@ pub struct Session {
     cancellation: Cancellation,
     /// Whether its queries stop at what cannot be done as it was asked for.
     is_strict: bool,
+    runs_definitions: bool,
+    has_defined: bool,
     transaction: Transaction,
 }
 
@@ -89,6 +92,8 @@ impl Session {
             prepared: BTreeMap::new(),
             cancellation,
             is_strict: false,
+            runs_definitions: false,
+            has_defined: false,
             transaction: Transaction::None,
         }
     }
@@ -163,6 +168,19 @@ impl Session {
         self.planner.set_checks_deadlines(checks_deadlines);
     }
 
+    /// Whether a materialized view, or a sink with an input, is started under its own name as soon as it is defined. Its query is
+    /// announced together with the definition: if the process is killed before it has started, it starts with the database. If it
+    /// cannot be started, it is to be [withdrawn](Runtime::withdraw).
+    pub fn set_runs_definitions(&mut self, runs_definitions: bool) {
+        self.runs_definitions = runs_definitions;
+    }
+
+    /// Whether the last statement was a definition that counts. `CREATE ... IF NOT EXISTS` of a materialized view or a sink that exists
+    /// does not.
+    pub fn has_defined(&self) -> bool {
+        self.has_defined
+    }
+
     /// The turns of its queries that are answered at once, with those of all sessions; for a planner that works for it.
     pub fn turns(&self) -> Arc<dyn Turns> {
         self.runtime.turns(&self.cancellation)
@@ -185,6 +203,7 @@ impl Session {
     /// # Errors
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, Error> {
+        self.has_defined = false;
         if let StatementKind::ExplainOutput(name) = &statement.kind
             && let Some(text) = self.runtime.explain_output(name.as_str())
         {
@@ -211,8 +230,15 @@ impl Session {
                 self.planner.execute(statement)?
             }
             true => {
-                let planner = &mut self.planner;
-                let planned = self.runtime.define(&statement.kind, |catalog| {
+                let announced = match self.runs_definitions {
+                    true => {
+                        announced(&statement.kind, &self.runtime, self.planner.settings(), self.is_strict)
+                    }
+                    false => None,
+                };
+                let (planner, has_defined) = (&mut self.planner, &mut self.has_defined);
+                let planned = self.runtime.define(&statement.kind, announced, |catalog| {
+                    *has_defined = !stays(&statement.kind, &catalog);
                     planner.set_catalog(catalog);
                     let planned = planner.execute(statement)?;
                     Ok((planned, planner.catalog().clone()))

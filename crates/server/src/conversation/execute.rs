@@ -12,7 +12,7 @@ use super::{Conversation, Result, Stop};
 use crate::activity::Ending;
 use crate::report::{
     ACTIVE_TRANSACTION, IN_FAILED_TRANSACTION, INVALID_STATEMENT_NAME, NO_ACTIVE_TRANSACTION, NOT_SUPPORTED,
-    Report, UNDEFINED_SETTING,
+    Report, SUCCESSFUL, UNDEFINED_SETTING,
 };
 use crate::text_rows::{plan_table, text_table};
 use crate::values::write_value;
@@ -75,9 +75,14 @@ impl Conversation<'_> {
         }
         let requests = self.session.cancellation().requests();
         match self.session.execute(statement).map_err(Report::from)? {
-            Reply::Done(_) => {
-                if is_definition {
-                    running::follow(&mut self.session, statement)?;
+            Reply::Done(text) => {
+                match is_definition {
+                    // What is there already goes on as it is.
+                    true if !self.session.has_defined() => {
+                        self.writer.report(&Report::notice(SUCCESSFUL, text))?;
+                    }
+                    true => running::follow(&mut self.session, statement)?,
+                    false => {}
                 }
                 Ok(Answer::Done(tag(&statement.kind)))
             }

@@ -216,6 +216,7 @@ impl<'a> Conversation<'a> {
         self.session.set_opens_files(self.role == Role::Owner);
         // Each sink runs by itself.
         self.session.set_checks_deadlines(true);
+        self.session.set_runs_definitions(true);
         Ok(())
     }
 
