@@ -37,6 +37,8 @@ counters! {
     CutsByIdle "cuts_by_idle" "cycles" "Cycles closed because the workers were idle.";
     DeadlineMisses "deadline_misses" "events" "Events whose answer was committed after their deadline.";
     CostsExceeded "costs_exceeded" "cycles" "Cycles that took more processor time than was stated or measured.";
+    PartitionMoves "partition_moves" "partitions" "Partitions of operators that moved from one worker to another.";
+    HandoverTime "handover_time" "ns" "Time that cycles waited for partitions from another worker.";
     Stalls "stalls" "times" "Times that a cycle could not be closed for lack of credits.";
 }
 

@@ -6,7 +6,9 @@ use std::time::Duration;
 use tidemill_core::clock::{Clock, SystemClock};
 use tidemill_core::snapshot::StateSource;
 use tidemill_core::{CommitGuard, CutLog, MemoryBudget, Sink};
-use tidemill_flow::{CostMeasurement, FlowError, GivenCycles, Resume, Running, Settings, WorkerProcesses};
+use tidemill_flow::{
+    CostMeasurement, FlowError, GivenCycles, Rebalancing, Resume, Running, Settings, WorkerProcesses,
+};
 use tidemill_plan::{CyclePolicy, Limits, Plan};
 use tidemill_realtime::Pool;
 use tidemill_realtime::analysis::CostModel;
@@ -203,6 +205,20 @@ impl Engine {
     #[must_use]
     pub fn profile_splits(mut self) -> Self {
         self.settings.profile_splits = true;
+        self
+    }
+
+    /// How partitions of operators move between workers while the query runs: by default away from workers that have more to do
+    /// than others. The results do not depend on it. In a pool, and over several processes, they stay.
+    ///
+    /// ```
+    /// use tidemill_engine::{Engine, Rebalancing};
+    /// let engine = Engine::new().workers(4).rebalancing(Rebalancing::Off);
+    /// # drop(engine);
+    /// ```
+    #[must_use]
+    pub fn rebalancing(mut self, rebalancing: Rebalancing) -> Self {
+        self.settings.rebalancing = rebalancing;
         self
     }
 

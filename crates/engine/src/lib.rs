@@ -129,8 +129,8 @@ pub use tidemill_core::{
 };
 pub use tidemill_flow::{
     Chunk, CostExceeded, CostMeasurement, CycleCosts, DeadlineMiss, Failure, FlowError, Gateway, Interrupt,
-    Observer, PoolEntry, Replan, Resume, Running, SinkStatus, SizeCosts, Snapshots, SplitStatus, Status,
-    Stopped, Summary, Work, WorkerProcess, WorkerProcesses,
+    Observer, PartitionMove, PoolEntry, Rebalancing, Replan, Resume, Running, SinkStatus, SizeCosts,
+    Snapshots, SplitStatus, Status, Stopped, Summary, Work, WorkerProcess, WorkerProcesses,
 };
 pub use tidemill_journal::{
     CatalogJournal, Disk, Epoch, Journal, LostRows, Positions, Record, Skips, StoredRowsFile, StreamSettings,

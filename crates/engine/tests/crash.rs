@@ -22,8 +22,8 @@ use fixture::{Random, rows_of, schema};
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::{
     Cause, Cut, CycleOutput, CyclePolicy, Durability, DurableSource, Engine, FeedSettings, Guarantee,
-    Journal, Operator, Output, Polled, Request, Rows, Sink, SnapshotReader, SnapshotWriter, Source,
-    StreamSettings, SyncPolicy,
+    Journal, Operator, Output, Polled, Rebalancing, Request, Rows, Sink, SnapshotReader, SnapshotWriter,
+    Source, StreamSettings, SyncPolicy,
 };
 
 /// Where the process can be told to end itself.
@@ -196,7 +196,8 @@ fn child() {
     let mut durability = Durability::new("forward");
     durability.snapshot_every = Duration::from_millis(1 + random.below(20));
     let policy = CyclePolicy { events_max: 1 + random.below(40) as u32, ..CyclePolicy::default() };
-    let engine = Engine::new().workers(1 + random.below(3) as usize).cycles(policy);
+    let rebalancing = Rebalancing::Random { seed: random.next(), every_cycles: 1 + random.below(3) };
+    let engine = Engine::new().workers(1 + random.below(3) as usize).cycles(policy).rebalancing(rebalancing);
     let journal = Journal::open(&folder.join("journal")).unwrap();
     let run = engine.run_durable(plan, vec![Box::new(sink)], vec![source], journal, &durability).unwrap();
     println!("recovered {:?}", run.recovered);

@@ -12,13 +12,19 @@ use fixture::sink::{Given, Remember};
 use fixture::{Random, chunk, numbered, watched};
 use proptest::prelude::*;
 use tidemill_engine::{
-    Chunk, Cut, CyclePolicy, Engine, FlowError, Limits, MemoryCutLog, Plan, Resume, Running, Sink, Snapshot,
+    Chunk, Cut, CyclePolicy, Engine, FlowError, Limits, MemoryCutLog, Plan, Rebalancing, Resume, Running,
+    Sink, Snapshot,
 };
 
 fn engine(random: &mut Random, log: &MemoryCutLog) -> Engine {
     let policy = CyclePolicy { events_max: 1 + random.below(300) as u32, ..CyclePolicy::default() };
     let limits = Limits { cycles_in_flight_max: 1 + random.below(6), ..Limits::default() };
-    Engine::new().workers(1 + random.below(4) as usize).cycles(policy).limits(limits).cut_log(log.clone())
+    let engine = Engine::new().workers(1 + random.below(4) as usize).cycles(policy).limits(limits);
+    let rebalancing = match random.one_in(2) {
+        true => Rebalancing::Random { seed: random.next(), every_cycles: 1 + random.below(4) },
+        false => Rebalancing::Off,
+    };
+    engine.cut_log(log.clone()).rebalancing(rebalancing)
 }
 
 fn start(engine: Engine, spec: &Spec) -> (Running, Vec<Remember>) {

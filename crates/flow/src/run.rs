@@ -23,6 +23,7 @@ use crate::intake::gateway::{Gateway, gateway};
 use crate::intake::given::{CycleTaker, GivenCycles};
 use crate::intake::resume::{Replay, Resume};
 use crate::members::{Leader, PROCESSES_MAX, WorkerProcesses, check_is_no_member};
+use crate::placement::rebalancing::Rebalancing;
 use crate::run_state::RunState;
 use crate::run_state::costs::CostMeasurement;
 use crate::run_state::cycle_costs::CycleCosts;
@@ -72,6 +73,8 @@ pub struct Settings {
     pub guard: Option<Arc<dyn CommitGuard>>,
     /// Whether splits with given plans are profiled, too.
     pub profile_splits: bool,
+    /// How partitions move between workers. With a pool they stay: the bounds of its queries are computed for fixed places.
+    pub rebalancing: Rebalancing,
     /// Whether the state at the end of the last cycle is snapshotted, see [`Snapshots::of_end`].
     pub snapshot_at_end: bool,
 }
@@ -95,6 +98,7 @@ impl Default for Settings {
             resume: None,
             guard: None,
             profile_splits: false,
+            rebalancing: Rebalancing::default(),
             snapshot_at_end: false,
         }
     }
@@ -149,6 +153,9 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
     let of_query = |pool| PoolQuery::new(&pool, names.join(", "), settings.deadline);
     run_state.pool = settings.pool.map(of_query);
     run_state.costs.measure(settings.costs);
+    if run_state.pool.is_none() {
+        run_state.placements.follow(&settings.rebalancing, &topology);
+    }
     let snapshot_parts = topology.plan.operators.len() * layout.all_workers() as usize;
     if settings.snapshot_at_end {
         run_state.snapshots.keep_end(snapshot_parts);
@@ -375,6 +382,19 @@ impl Running {
         Ok(())
     }
 
+    /// Moves a partition of an operator to a worker, from the next cycle on. The results do not depend on it.
+    ///
+    /// # Errors
+    /// If there is no such operator, partition or worker, if the operator belongs to a stream process with a place, or if the
+    /// query runs over several processes.
+    pub fn move_partition(&self, operator: &str, partition: u32, worker: u32) -> Result<(), FlowError> {
+        let proposed =
+            self.run_state.placements.propose(operator, partition, worker, self.run_state.topology());
+        proposed.map_err(|reason| {
+            FlowError::Settings(format!("operator '{operator}', partition {partition}: {reason}"))
+        })
+    }
+
     /// Closes cycles by another rule from the next one on, unless they are closed outside of the query. The results do not depend
     /// on it, for cuts are logged.
     ///
@@ -449,6 +469,7 @@ impl Running {
             // Panics were turned into failures on the worker itself.
             workers.join();
         }
+        self.run_state.handover.clear();
         for sink in self.sinks.drain(..) {
             let _ = sink.join();
         }

@@ -7,6 +7,7 @@ use tidemill_core::latency::ResponseTimes;
 use tidemill_plan::Plan;
 use tidemill_realtime::{PoolQuery, PoolStatus};
 
+use crate::placement::placements::PartitionMove;
 use crate::run_state::RunState;
 use crate::run_state::cycle_costs::CycleCosts;
 use crate::run_state::misses::DeadlineMiss;
@@ -30,6 +31,8 @@ pub struct Status {
     pub splits: Vec<SplitStatus>,
     /// The split plans that replaced others, oldest first; the last 256 of them.
     pub replans: Vec<Replan>,
+    /// The partitions that have moved between workers, oldest first; the last 256 of them.
+    pub moves: Vec<PartitionMove>,
     /// How long the oldest event has waited whose cycle is closed and not committed; 0 if there is none.
     pub oldest_ns: u64,
     /// The event time up to which each source is complete at the last cut, in the plan's order. It is `i64::MIN` before
@@ -96,6 +99,7 @@ impl Status {
             work: run_state.work.list(),
             splits: SplitStatus::list(run_state),
             replans: run_state.splits.changes(),
+            moves: run_state.placements.moved(),
             oldest_ns: progress.oldest_ns().map_or(0, |arrived_ns| now_ns.saturating_sub(arrived_ns)),
             watermarks: progress.last_cut().map_or(Vec::new(), |cut| cut.watermarks.clone()),
             committed_end: progress.committed_cycles(),

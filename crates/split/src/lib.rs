@@ -16,6 +16,7 @@ pub mod predict;
 pub mod profile;
 mod profile_bytes;
 mod profile_fit;
+pub mod rebalance;
 pub mod route;
 pub mod scatter;
 pub mod spatial;

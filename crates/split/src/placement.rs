@@ -7,7 +7,7 @@
 /// assert_eq!(placement.partitions_of(0), &[0, 2, 4]);
 /// assert_eq!(placement.worker_of(3), 1);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     workers: u32,
     worker_of: Vec<u32>,
@@ -54,6 +54,23 @@ impl Placement {
     /// The worker that holds a partition.
     pub fn worker_of(&self, partition: u32) -> u32 {
         self.worker_of[partition as usize]
+    }
+
+    /// The same, with these partitions on these workers: (partition, worker).
+    ///
+    /// ```
+    /// use tidemill_split::Placement;
+    /// let placement = Placement::spread(5, 2).moved([(2, 1)]);
+    /// assert_eq!([0, 1].map(|worker| placement.partitions_of(worker)), [&[0, 4][..], &[1, 2, 3]]);
+    /// ```
+    ///
+    /// # Panics
+    /// If a partition or a worker does not exist.
+    #[must_use]
+    pub fn moved(&self, moves: impl IntoIterator<Item = (u32, u32)>) -> Placement {
+        let mut worker_of = self.worker_of.clone();
+        moves.into_iter().for_each(|(partition, worker)| worker_of[partition as usize] = worker);
+        Placement::new(self.workers, worker_of)
     }
 
     /// A worker's partitions, ascending.

@@ -6,6 +6,7 @@ use tidemill_core::sink::Arrivals;
 use tidemill_core::{Batch, Cut};
 
 use crate::intake::gateway::Chunk;
+use crate::placement::placements::CyclePlacements;
 use crate::run_state::RunState;
 use crate::run_state::splits::CycleSplitPlans;
 
@@ -18,6 +19,8 @@ pub(crate) struct Cycle {
     pub arrivals: Arc<Arrivals>,
     /// How each edge is split.
     pub splits: CycleSplitPlans,
+    /// Where the partitions of each operator are.
+    pub placements: CyclePlacements,
     /// The streams of each source.
     pub streams: Vec<SourceBatches>,
 }
@@ -36,7 +39,9 @@ impl Cycle {
     pub fn begin(cut: Cut, arrivals: Arrivals, streams: Vec<SourceBatches>, run_state: &RunState) -> Cycle {
         run_state.snapshots.announce(&cut);
         let splits = run_state.splits_at_cut(&cut);
-        let cycle = Cycle { cut: Arc::new(cut), arrivals: Arc::new(arrivals), splits, streams };
+        let placements = run_state.placements_at_cut(&cut);
+        let (cut, arrivals) = (Arc::new(cut), Arc::new(arrivals));
+        let cycle = Cycle { cut, arrivals, splits, placements, streams };
         run_state.progress.closed(&cycle.cut, &cycle.arrivals);
         cycle
     }

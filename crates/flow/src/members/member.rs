@@ -259,10 +259,13 @@ fn cycle_of(post: CycleNotice, run_state: &RunState) -> Arc<Cycle> {
     run_state.progress.set_committed(post.committed);
     // What was measured of the previous plans is kept, unlike in process 0: it goes there as differences.
     let (splits, _) = run_state.splits.at_cut(post.cut.cycle, &post.cut.splits, run_state.topology());
+    // In several processes, partitions stay where they are.
+    let placements = run_state.topology().placements.clone().into();
     Arc::new(Cycle {
         cut: Arc::new(post.cut),
         arrivals: Arc::new(Arrivals { chunks: Vec::new(), events: post.events }),
         splits,
+        placements,
         streams: vec![SourceBatches::new(); run_state.topology().plan.sources.len()],
     })
 }

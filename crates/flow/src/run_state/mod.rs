@@ -1,4 +1,4 @@
-//! The state that the threads of a run share: counters, credit, progress, failure, snapshots, split plans. Touched per
+//! The state that the threads of a run share: counters, credit, progress, failure, snapshots, split plans, placements. Touched per
 //! cycle, never per event.
 
 pub(crate) mod costs;
@@ -38,6 +38,8 @@ use self::uplink::Uplink;
 use self::wake_ups::WakeUps;
 use self::work::WorkTable;
 use crate::error::Failure;
+use crate::placement::handover::Handover;
+use crate::placement::placements::{CyclePlacements, Placements};
 use crate::topology::Topology;
 
 /// One run of a plan, in one process. Its parts do not know each other; actions that concern several of them are here.
@@ -49,6 +51,8 @@ pub(crate) struct RunState {
     pub wake_ups: WakeUps,
     pub snapshots: SnapshotRequests,
     pub splits: SplitPlans,
+    pub placements: Placements,
+    pub handover: Handover,
     pub work: WorkTable,
     /// Where the threads of this run belong.
     pub pool: Option<PoolQuery>,
@@ -91,6 +95,8 @@ impl RunState {
             wake_ups: WakeUps::new(topology.layout.first_worker(), workers),
             snapshots: SnapshotRequests::default(),
             splits: SplitPlans::new(topology),
+            placements: Placements::new(topology),
+            handover: Handover::new(topology.plan.operators.len(), topology.workers),
             work: WorkTable::new(topology),
             pool: None,
             misses: Misses::default(),
@@ -192,6 +198,13 @@ impl RunState {
         // Measurements of another plan say nothing about this one.
         changed.into_iter().for_each(|edge| self.work.forget_splits(edge));
         splits
+    }
+
+    /// Where partitions are in a cycle that is being cut.
+    pub fn placements_at_cut(&self, cut: &Cut) -> CyclePlacements {
+        let (placements, moved) = self.placements.at_cut(cut.cycle, self.clock.now_ns(), &self.topology);
+        self.counters.add(Counter::PartitionMoves, moved);
+        placements
     }
 
     /// A sink has received a cycle's results.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tidemill_core::Cut;
 use tidemill_core::sink::Arrivals;
 
+use crate::placement::placements::CyclePlacements;
 use crate::run_state::splits::CycleSplitPlans;
 
 /// A cycle as the stages need it.
@@ -17,6 +18,8 @@ pub(crate) struct CycleInFlight {
     pub arrivals: Arc<Arrivals>,
     /// How each edge is split.
     pub splits: CycleSplitPlans,
+    /// Where the partitions of each operator are.
+    pub placements: CyclePlacements,
 }
 
 /// Shared by the source and all stages of one worker.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidemill_core::error::Cause;
 use tidemill_core::{Batch, PartitionedBatch, Run};
-use tidemill_split::{RouteError, Share, SplitPlan, Splitter};
+use tidemill_split::{Placement, RouteError, Share, SplitPlan, Splitter};
 
 use super::batch_context::BatchContext;
 use crate::error::Failure;
@@ -64,8 +64,8 @@ pub(crate) struct SplitWriter {
     split: Box<SplitEdge>,
     worker: u64,
     workers: u32,
-    /// The route of the last batch, and the plan that determined it.
-    routing: Option<(Arc<SplitPlan>, EdgeRouting)>,
+    /// The route of the last batch, and the plan and the placement that determined it.
+    routing: Option<(Arc<SplitPlan>, Arc<Placement>, EdgeRouting)>,
 }
 
 enum EdgeRouting {
@@ -86,17 +86,25 @@ impl SplitWriter {
         let start_ns = clock.now_ns();
         run_state.splits.offer_sample(self.edge, batch);
         let plan = context.splits[self.edge].as_ref().expect("an edge to an operator has a plan");
-        let (plan, routing) = match self.routing.take() {
-            Some((known, routing)) if Arc::ptr_eq(&known, plan) => (known, routing),
-            _ => (Arc::clone(plan), self.routing_of(plan)),
+        let placement = &context.placements[self.split.operator];
+        let routing = match self.routing.take() {
+            Some((known, places, routing))
+                if Arc::ptr_eq(&known, plan) && Arc::ptr_eq(&places, placement) =>
+            {
+                routing
+            }
+            _ => self.routing_of(plan, placement),
         };
-        let (_, routing) = self.routing.insert((Arc::clone(&plan), routing));
+        let (.., routing) = self.routing.insert((Arc::clone(plan), Arc::clone(placement), routing));
         let parcels = match routing {
-            EdgeRouting::ToSplitters(router) => router.route(&batch.moved(context.base), context, &plan),
+            EdgeRouting::ToSplitters(router) => {
+                router.route(&batch.moved(context.base), context, plan, placement)
+            }
             EdgeRouting::ToPartitions(splitter) => {
                 let split = || splitter.split(batch, context.base);
                 let shares = split_guarded(&self.split.name, context.cut.cycle, split)?;
-                let parcel = |share: Share| Parcel::new(share.worker, context.chunk, share.rows).by(&plan);
+                let parcel =
+                    |share: Share| Parcel::new(share.worker, context.chunk, share.rows).by(plan, placement);
                 Parcels::new(shares.into_iter().map(parcel).collect())
             }
         };
@@ -106,7 +114,7 @@ impl SplitWriter {
         Ok(parcels)
     }
 
-    fn routing_of(&self, plan: &SplitPlan) -> EdgeRouting {
+    fn routing_of(&self, plan: &SplitPlan, placement: &Arc<Placement>) -> EdgeRouting {
         if plan.needs_splitters(self.workers) {
             let (first_worker, workers) = (self.split.first_worker, self.workers);
             return EdgeRouting::ToSplitters(WindowRouter {
@@ -117,7 +125,7 @@ impl SplitWriter {
                 routed: 0,
             });
         }
-        let (route, placement) = (Arc::clone(&self.split.route), Arc::clone(&self.split.placement));
+        let (route, placement) = (Arc::clone(&self.split.route), Arc::clone(placement));
         EdgeRouting::ToPartitions(Box::new(Splitter::new(route, placement, self.split.columns.clone())))
     }
 }
@@ -144,7 +152,13 @@ struct WindowRouter {
 
 impl WindowRouter {
     /// One splitter after the other, starting with a different one in each cycle and on each worker.
-    fn route(&mut self, batch: &Batch, context: &BatchContext<'_>, plan: &Arc<SplitPlan>) -> Parcels {
+    fn route(
+        &mut self,
+        batch: &Batch,
+        context: &BatchContext<'_>,
+        plan: &Arc<SplitPlan>,
+        placement: &Arc<Placement>,
+    ) -> Parcels {
         let cycle = context.cut.cycle;
         if cycle != self.cycle {
             (self.cycle, self.routed) = (cycle, 0);
@@ -158,7 +172,7 @@ impl WindowRouter {
             let target = (self.first_worker + worker) % self.workers;
             let runs = vec![Run { partition: 0, start: 0, end: batch.len() as u32 }];
             let parcel = Parcel::new(target, context.chunk, PartitionedBatch::new(batch, runs));
-            Parcel { window: number as u32, ..parcel.by(plan) }
+            Parcel { window: number as u32, ..parcel.by(plan, placement) }
         };
         Parcels::new((0..batch.len()).step_by(rows).enumerate().map(window).collect())
     }

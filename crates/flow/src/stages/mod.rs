@@ -7,6 +7,7 @@ pub(crate) mod cycles_in_flight;
 pub(crate) mod edge_writer;
 pub(crate) mod operator_stage;
 pub(crate) mod outlets;
+pub(crate) mod partition_moves;
 pub(crate) mod partition_table;
 pub(crate) mod regroup;
 pub(crate) mod sink_stage;

@@ -22,6 +22,7 @@ use crate::panics::guard_size;
 use crate::run_state::RunState;
 use crate::run_state::work::Part;
 use crate::stages::cycles_in_flight::CycleInFlight;
+use crate::stages::partition_moves::PartitionMoves;
 use crate::stages::partition_table::PartitionTable;
 use crate::stages::regroup::regroup;
 use crate::stages::state_meter::StateMeter;
@@ -34,6 +35,7 @@ struct OperatorStage {
     name: String,
     run_state: Arc<RunState>,
     table: PartitionTable,
+    moves: PartitionMoves,
     output: Output,
     ports: usize,
     outlets: Outlets,
@@ -76,10 +78,13 @@ pub(crate) fn build<'scope>(
         streams[*edge] = Some(stream);
         outputs.push(OutputBuilder::<u64, NoopBuilder<Parcels>>::from(output));
     }
+    let activator = scope.worker().sync_activator_for(builder.operator_info().address.to_vec());
+    run_state.handover.register(operator, *worker as u32, activator);
     let mut stage = OperatorStage {
         name: plan.name.clone(),
         run_state: Arc::clone(run_state),
         table,
+        moves: PartitionMoves::new(run_state, operator, *worker as u32),
         output: Output::new(&plan.outputs),
         ports: plan.outputs.len(),
         outlets,
@@ -100,6 +105,11 @@ pub(crate) fn build<'scope>(
             }
             let complete = complete_below(frontiers);
             while let Some(in_flight) = stage.inputs.next_complete(complete) {
+                match stage.moves.settle(&in_flight, &mut stage.table) {
+                    Ok(true) => {}
+                    Ok(false) => return,
+                    Err(failure) => return stage.run_state.fail(failure),
+                }
                 let sent = match stage.run_cycle(&in_flight) {
                     Ok(sent) => sent,
                     Err(failure) => return stage.run_state.fail(failure),
@@ -137,7 +147,8 @@ impl OperatorStage {
         self.output.begin_cycle(in_flight.arrivals.events);
         let memory = &self.run_state.memory;
         self.output.limit_bytes(memory.left(), memory.limit());
-        self.table.run_cycle(&in_flight.cut, &inputs, &mut self.output)?;
+        let costs = (&self.run_state.placements.costs, self.operator);
+        self.table.run_cycle(&in_flight.cut, &inputs, &mut self.output, costs)?;
         self.run_state.credit.release(held_bytes);
         if in_flight.cut.snapshot {
             let states = self.table.snapshot(in_flight.cut.cycle)?;
@@ -170,8 +181,13 @@ impl OperatorStage {
         batches: &[Option<Batch>],
     ) -> Result<Vec<Parcels>, Failure> {
         let mut sent = nothing_sent(self.outlets.edges().len());
-        let context =
-            BatchContext { cut: &in_flight.cut, splits: &in_flight.splits, base: 0, chunk: self.worker };
+        let context = BatchContext {
+            cut: &in_flight.cut,
+            splits: &in_flight.splits,
+            placements: &in_flight.placements,
+            base: 0,
+            chunk: self.worker,
+        };
         for (port, batch) in batches.iter().enumerate() {
             let Some(batch) = batch else { continue };
             self.check_positions(batch)?;

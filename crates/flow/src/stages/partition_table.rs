@@ -10,6 +10,8 @@ use tidemill_core::{
 use tidemill_plan::OperatorPlan;
 
 use crate::panics::guard;
+use crate::placement::handover::MovedPartition;
+use crate::placement::partition_costs::{CallTimes, PartitionCosts};
 use crate::stages::state_meter::StateMeter;
 
 /// How many calls ahead an operator learns what comes.
@@ -17,6 +19,7 @@ const PREFETCH_CALLS: usize = 2;
 
 pub(crate) struct PartitionTable {
     operator: String,
+    /// Ascending.
     partitions: Vec<u32>,
     instances: Vec<Box<dyn Operator>>,
     /// The instance of each logical partition on this worker.
@@ -59,26 +62,53 @@ impl PartitionTable {
     ) -> Result<Self, OperatorError> {
         let mut instances = Vec::with_capacity(partitions.len());
         let mut timers = Vec::with_capacity(partitions.len());
-        let mut instance_of = vec![u32::MAX; plan.partitions as usize];
-        for (index, partition) in partitions.iter().enumerate() {
+        for partition in partitions {
             let made = guard(|| make_instance(plan, *partition, state));
             let (instance, timer) = made.map_err(|cause| error(&plan.name, *partition, 0, cause))?;
-            instance_of[*partition as usize] = index as u32;
             instances.push(instance);
             timers.push(timer);
         }
         meter.read_all(&instances);
-        Ok(PartitionTable {
+        let mut table = PartitionTable {
             operator: plan.name.clone(),
             partitions: partitions.to_vec(),
             instances,
-            instance_of,
+            instance_of: vec![u32::MAX; plan.partitions as usize],
             timers,
             sources,
             watermark: state.and_then(|state| plan.find(|name| state.watermark(name))).unwrap_or(i64::MIN),
             calls: Vec::new(),
             meter,
-        })
+        };
+        table.number_instances();
+        Ok(table)
+    }
+
+    /// Takes a partition out, which another worker holds from now on. `None`: it is not here.
+    pub fn release(&mut self, partition: u32) -> Option<MovedPartition> {
+        let index = self.partitions.binary_search(&partition).ok()?;
+        self.partitions.remove(index);
+        let (instance, timer) = (self.instances.remove(index), self.timers.remove(index));
+        let (state_bytes, given_bytes) = self.meter.release(index);
+        self.number_instances();
+        Some(MovedPartition { instance, timer, state_bytes, given_bytes })
+    }
+
+    /// Takes in a partition that another worker has held.
+    pub fn accept(&mut self, partition: u32, moved: MovedPartition) {
+        let index = self.partitions.partition_point(|own| *own < partition);
+        self.partitions.insert(index, partition);
+        self.instances.insert(index, moved.instance);
+        self.timers.insert(index, moved.timer);
+        self.meter.accept(index, (moved.state_bytes, moved.given_bytes));
+        self.number_instances();
+    }
+
+    fn number_instances(&mut self) {
+        self.instance_of.fill(u32::MAX);
+        for (index, partition) in self.partitions.iter().enumerate() {
+            self.instance_of[*partition as usize] = index as u32;
+        }
     }
 
     /// Passes a cycle's rows to the instances: partition by partition, input by input, batch by batch.
@@ -87,12 +117,16 @@ impl PartitionTable {
         cut: &Cut,
         inputs: &[Vec<PartitionedBatch>],
         output: &mut Output,
+        costs: (&PartitionCosts, usize),
     ) -> Result<(), OperatorError> {
         self.watermark = self.watermark.max(cut.watermark_of(self.sources.iter().copied()));
         self.list_calls(inputs);
         self.meter.begin_cycle(inputs, &self.instances);
         let mut instance = 0;
-        let result = guard(|| self.make_calls(cut, inputs, output, &mut instance));
+        let rows = self.calls.iter().map(|call| u64::from(call.rows())).sum();
+        let (costs, operator) = costs;
+        let times = costs.begin(operator, cut.cycle, rows, self.calls.len());
+        let result = guard(|| self.make_calls((cut, inputs), output, times, &mut instance));
         result.map_err(|cause| OperatorError {
             events: self.events_of(instance as u32, inputs),
             ..error(&self.operator, self.partitions[instance], cut.cycle, cause)
@@ -141,9 +175,9 @@ impl PartitionTable {
 
     fn make_calls(
         &mut self,
-        cut: &Cut,
-        inputs: &[Vec<PartitionedBatch>],
+        (cut, inputs): (&Cut, &[Vec<PartitionedBatch>]),
         output: &mut Output,
+        mut times: Option<CallTimes<'_>>,
         current: &mut usize,
     ) -> Result<(), Cause> {
         let batch_of = |call: &Call| &inputs[call.input as usize][call.batch as usize];
@@ -167,6 +201,7 @@ impl PartitionTable {
                 self.instances[instance].end_of_cycle(cut, output)?;
                 self.timers[instance] = self.instances[instance].next_timer();
                 self.meter.read_if_due(instance, self.instances[instance].as_ref())?;
+                times.iter_mut().for_each(|times| times.end(self.partitions[instance]));
             }
         }
         Ok(())

@@ -64,7 +64,8 @@ impl Source {
     pub fn introduce(&mut self, cycle: &Cycle) -> Result<(), Failure> {
         let start_ns = self.run_state.clock.now_ns();
         let (cut, arrivals) = (Arc::clone(&cycle.cut), Arc::clone(&cycle.arrivals));
-        let in_flight = CycleInFlight { cut, arrivals, splits: Arc::clone(&cycle.splits) };
+        let (splits, placements) = (Arc::clone(&cycle.splits), Arc::clone(&cycle.placements));
+        let in_flight = CycleInFlight { cut, arrivals, splits, placements };
         self.cycles.add(in_flight, self.run_state.progress.committed_cycles());
         for (source, batches) in self.sources.iter_mut().zip(&cycle.streams) {
             // Numbers may have been left out.
@@ -73,8 +74,13 @@ impl Source {
             }
             for (stream, batches) in batches.iter().enumerate() {
                 for (row, base, batch) in share(batches, self.worker, self.workers, cycle.cut.cycle) {
-                    let context =
-                        BatchContext { cut: &cycle.cut, splits: &cycle.splits, base, chunk: row as u32 };
+                    let context = BatchContext {
+                        cut: &cycle.cut,
+                        splits: &cycle.splits,
+                        placements: &cycle.placements,
+                        base,
+                        chunk: row as u32,
+                    };
                     source.send(stream, &batch, &context, &self.run_state)?;
                 }
             }

@@ -63,8 +63,8 @@ struct SplitterStage {
     layout: Layout,
     run_state: Arc<RunState>,
     bulk: Arc<BulkChannels>,
-    /// The plan of the last parcel.
-    splitter: Option<(Arc<SplitPlan>, Splitter)>,
+    /// The splitters of the last parcel, by its plan and placement.
+    splitter: Option<(Arc<SplitPlan>, Arc<Placement>, Splitter)>,
 }
 
 fn add_level<'scope>(
@@ -113,16 +113,18 @@ impl SplitterStage {
         cycle: u64,
     ) -> Result<Parcels, Failure> {
         let start_ns = self.split.cost_clock(&*self.run_state.clock).now_ns();
+        let placement = Arc::clone(parcel.placement.as_ref().unwrap_or(&self.split.placement));
         let mut splitter = match self.splitter.take() {
-            // Plans from another process are equal, but not the same object.
-            Some((known, splitter)) if Arc::ptr_eq(&known, plan) || known == *plan => splitter,
-            _ => self.splitter_of(plan),
+            Some((known, places, splitter)) if is_same(&known, plan) && is_same(&places, &placement) => {
+                splitter
+            }
+            _ => self.splitter_of(plan, &placement),
         };
         let shares = split_guarded(&self.split.name, cycle, || splitter.split_level(&parcel.rows))?;
-        self.splitter = Some((Arc::clone(plan), splitter));
+        self.splitter = Some((Arc::clone(plan), Arc::clone(&placement), splitter));
         let part = |share: Share| Parcel {
             window: parcel.window,
-            ..Parcel::new(share.worker, parcel.chunk, share.rows).by(plan)
+            ..Parcel::new(share.worker, parcel.chunk, share.rows).by(plan, &placement)
         };
         let rows_in = (parcel.rows.batch.len() + parcel.rows.shared_rows()) as u64;
         let sent =
@@ -137,11 +139,11 @@ impl SplitterStage {
 
     /// The splitters of this level. All levels but the last pass on all columns, because the routing function sees them
     /// all.
-    fn splitter_of(&self, plan: &SplitPlan) -> Splitter {
+    fn splitter_of(&self, plan: &SplitPlan, placement: &Arc<Placement>) -> Splitter {
         let fan_outs = plan.fan_outs();
         let nodes = nodes_of_level(&fan_outs, self.level, plan.partitions);
         let (placement, columns) = match self.level == fan_outs.len() {
-            true => (Arc::clone(&self.split.placement), self.split.columns.clone()),
+            true => (Arc::clone(placement), self.split.columns.clone()),
             false => {
                 let outputs = nodes_of_level(&fan_outs, self.level + 1, plan.partitions);
                 let worker_of = |node| {
@@ -154,4 +156,9 @@ impl SplitterStage {
         };
         Splitter::of_level(Arc::clone(&self.split.route), plan.partitions, nodes, placement, columns)
     }
+}
+
+/// What comes from another process is equal, but not the same object.
+fn is_same<T: PartialEq>(known: &Arc<T>, other: &Arc<T>) -> bool {
+    Arc::ptr_eq(known, other) || known == other
 }

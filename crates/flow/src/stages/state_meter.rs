@@ -57,6 +57,19 @@ impl StateMeter {
         self.account_for(self.instances.iter().map(|instance| instance.state).sum());
     }
 
+    /// An instance leaves this worker. Returns the bytes that it held when it was asked, and those that it was given since.
+    pub fn release(&mut self, index: usize) -> (u64, u64) {
+        let Instance { state, given } = self.instances.remove(index);
+        self.account_for(self.account.bytes().saturating_sub(state));
+        (state, given)
+    }
+
+    /// An instance comes to this worker, and is the one with this index from now on.
+    pub fn accept(&mut self, index: usize, (state, given): (u64, u64)) {
+        self.instances.insert(index, Instance { state, given });
+        self.account_for(self.account.bytes() + state);
+    }
+
     /// A cycle begins, with these rows.
     pub fn begin_cycle(&mut self, inputs: &[Vec<PartitionedBatch>], instances: &[Box<dyn Operator>]) {
         self.row_bytes.resize_with(inputs.len(), Vec::new);

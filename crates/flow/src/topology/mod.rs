@@ -46,7 +46,10 @@ pub(crate) enum EdgeKind {
 #[derive(Clone)]
 pub(crate) struct SplitEdge {
     pub route: Arc<Route>,
+    /// Where the operator's partitions are at first.
     pub placement: Arc<Placement>,
+    /// The number of the operator.
+    pub operator: usize,
     /// The columns of the stream that the operator receives.
     pub columns: Vec<usize>,
     /// The operator's name.
@@ -123,6 +126,7 @@ impl Layout {
 pub(crate) struct Topology {
     pub plan: Plan,
     pub edges: Vec<Edge>,
+    /// Where the partitions of each operator are at first.
     pub placements: Vec<Arc<Placement>>,
     /// The number of workers in all processes.
     pub workers: u32,
@@ -145,6 +149,7 @@ impl Topology {
                 let kind = EdgeKind::Split(Box::new(SplitEdge {
                     route: Arc::clone(&input_plan.route),
                     placement: Arc::clone(&placements[index]),
+                    operator: index,
                     columns: plan.columns_of(operator, input_plan)?,
                     name: operator.name.clone(),
                     levels: levels_of(&split, input_plan.auto_split.is_some(), workers),
@@ -215,7 +220,7 @@ impl Topology {
     }
 }
 
-/// The workers that hold an operator's partitions: the one of its process, or all.
+/// The workers that hold an operator's partitions at first: the one of its process, or all.
 fn placement_of(operator: &OperatorPlan, places: &[u32], workers: u32) -> Placement {
     match operator.process {
         Some(process) => Placement::new(workers, vec![places[process]; operator.partitions as usize]),

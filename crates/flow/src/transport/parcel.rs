@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidemill_core::PartitionedBatch;
-use tidemill_split::SplitPlan;
+use tidemill_split::{Placement, SplitPlan};
 
 use crate::run_state::credit::Credit;
 
@@ -18,6 +18,9 @@ pub(crate) struct Parcel {
     pub window: u32,
     /// The plan by which it is split; `None` on the way to a sink.
     pub plan: Option<Arc<SplitPlan>>,
+    /// Where the operator's partitions are in its cycle; `None`: where they were at first. It does not travel to other
+    /// processes, because in several processes no partition moves.
+    pub placement: Option<Arc<Placement>>,
     /// The bytes of copies that are counted as held for it until it is processed.
     pub held_bytes: u64,
     /// The rows; without runs on the way to a sink.
@@ -27,12 +30,12 @@ pub(crate) struct Parcel {
 impl Parcel {
     /// Rows of a chunk for a worker.
     pub fn new(target: u32, chunk: u32, rows: PartitionedBatch) -> Self {
-        Parcel { target, chunk, window: 0, plan: None, held_bytes: 0, rows }
+        Parcel { target, chunk, window: 0, plan: None, placement: None, held_bytes: 0, rows }
     }
 
-    /// The same, split by this plan.
-    pub fn by(self, plan: &Arc<SplitPlan>) -> Self {
-        Parcel { plan: Some(Arc::clone(plan)), ..self }
+    /// The same, split by this plan to partitions at these places.
+    pub fn by(self, plan: &Arc<SplitPlan>, placement: &Arc<Placement>) -> Self {
+        Parcel { plan: Some(Arc::clone(plan)), placement: Some(Arc::clone(placement)), ..self }
     }
 
     /// Counts a parcel that leaves this process as held until it is processed, unless it is counted already.

@@ -160,7 +160,7 @@ fn decode_parcel(rest: &mut Rest) -> Option<Parcel> {
         _ => return None,
     };
     let rows = PartitionedBatch { batch, runs, shared };
-    is_mergeable(&rows).then_some(Parcel { target, chunk, window, plan, held_bytes, rows })
+    is_mergeable(&rows).then_some(Parcel { target, chunk, window, plan, placement: None, held_bytes, rows })
 }
 
 /// Whether each own row says how many of the shared rows come before it, ascending in each run.

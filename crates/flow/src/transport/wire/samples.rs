@@ -30,8 +30,8 @@ pub fn full_parcel() -> Parcel {
     let rows = columns(3, &[0, 4, 6, 8], 1);
     let batch = Batch { rows, positions: vec![0, 2, 9].into(), origins: vec![1, 1, 3].into() };
     let runs = vec![Run { partition: 1, start: 0, end: 2 }, Run { partition: 4, start: 2, end: 3 }];
-    let parcel = Parcel::new(1, 3, PartitionedBatch::new(batch, runs)).by(&Arc::new(SplitPlan::exptree(9)));
-    Parcel { window: 2, held_bytes: 77, ..parcel }
+    let plan = Some(Arc::new(SplitPlan::exptree(9)));
+    Parcel { window: 2, held_bytes: 77, plan, ..Parcel::new(1, 3, PartitionedBatch::new(batch, runs)) }
 }
 
 /// The same, with rows that both partitions share.
