@@ -160,8 +160,14 @@ impl Grouped {
 
     /// Makes the only group of an aggregation without keys, before it has rows.
     pub fn make_only_group(&mut self) -> Result<(), Cause> {
-        self.groups.intern(&[], 1, &mut Vec::new())?;
-        self.accumulators.iter_mut().for_each(|accumulator| accumulator.resize(1));
+        self.add_groups(&[], 1, &mut Vec::new())
+    }
+
+    /// Makes groups that have no rows yet.
+    pub fn add_groups(&mut self, keys: &[ArrayRef], rows: usize, ids: &mut Vec<u32>) -> Result<(), Cause> {
+        self.groups.intern(keys, rows, ids)?;
+        let groups = self.groups.len();
+        self.accumulators.iter_mut().for_each(|accumulator| accumulator.resize(groups));
         Ok(())
     }
 

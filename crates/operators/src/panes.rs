@@ -46,6 +46,11 @@ impl Panes {
         start + self.size_ns
     }
 
+    /// Whether each pane is a window of its own.
+    pub fn are_windows(&self) -> bool {
+        self.size_ns == self.slide_ns
+    }
+
     /// The pane of a time; `None` if the time is too far away.
     #[inline]
     pub fn pane_of(&self, time: i64) -> Option<i64> {

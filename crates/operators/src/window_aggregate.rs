@@ -1,14 +1,18 @@
 //! Aggregates over windows of equal size: tumbling and hopping.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampNanosecondArray};
 use arrow_schema::{DataType, SchemaRef};
 use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
 
 use crate::arrow_bug::arrow_bug;
+use crate::empty_windows::{EmptyWindows, LiveKeys};
 use crate::failed_results::{FailedResults, Results};
 use crate::grouped::{Grouped, Layout, PartialRows, StateTypes};
 use crate::groups::too_many_groups;
@@ -21,7 +25,7 @@ use crate::{AggregateSpec, WindowSpec};
 ///
 /// The output has the keys, start and end of the window (in the type of the event time), and the results. Windows come
 /// in the order of their ends; the groups of a tumbling window come in the order in which they first occurred. Windows
-/// without rows are not written. A row is dropped and counted if all of its windows are closed, if it has no time, or
+/// without rows are written only [if that is asked for](WindowAggregate::empty_windows). A row is dropped and counted if all of its windows are closed, if it has no time, or
 /// if its time is so far away that its window cannot be represented.
 ///
 /// ```
@@ -64,6 +68,8 @@ pub struct WindowAggregate {
     /// Windows that end here or before are closed.
     closed: i64,
     open: BTreeMap<i64, Pane>,
+    /// The keys that get windows without rows, if any do.
+    live: Option<LiveKeys>,
     /// The number of groups of all open panes.
     groups: usize,
     /// The memory of closed panes, for the next ones.
@@ -114,6 +120,7 @@ impl WindowAggregate {
             late,
             closed: i64::MIN,
             open: BTreeMap::new(),
+            live: None,
             groups: 0,
             spare: Vec::new(),
             merged: Grouped::new(spec, usize::MAX)?,
@@ -127,6 +134,17 @@ impl WindowAggregate {
     pub fn failed_results(mut self, failed: FailedResults) -> Self {
         self.results.failed = failed;
         self
+    }
+
+    /// Also writes windows without rows. All inputs after the first then hold times of the sources' rows, in their first
+    /// column: the last of these times ends the windows without rows, and without keys each makes its windows exist.
+    ///
+    /// # Errors
+    /// If their number is not within its limits.
+    pub fn empty_windows(mut self, empty: &EmptyWindows, window: &WindowSpec) -> Result<Self, Cause> {
+        let keys_max = self.spec.groups_max;
+        self.live = Some(LiveKeys::new(empty, window, &self.types.keys, keys_max)?);
+        Ok(self)
     }
 
     /// The columns of its output: keys, start and end of the window, results.
@@ -149,11 +167,7 @@ impl WindowAggregate {
             // Between two hopping windows.
             return Ok(());
         }
-        if !self.open.contains_key(&start) {
-            let state = self.spare.pop().map_or_else(|| Grouped::new(&self.spec, usize::MAX), Ok)?;
-            self.open.insert(start, Pane { state, partial_rows: None });
-        }
-        let Some(pane) = self.open.get_mut(&start) else { return Ok(()) };
+        let pane = open_pane(&mut self.open, &mut self.spare, &self.spec, start)?;
         pane.partial_rows = None;
         let before = pane.state.groups.len();
         match is_whole {
@@ -164,43 +178,90 @@ impl WindowAggregate {
             }
         }
         self.groups += pane.state.groups.len() - before;
+        self.check_groups()
+    }
+
+    fn check_groups(&self) -> Result<(), Cause> {
         match self.groups <= self.spec.groups_max {
             true => Ok(()),
             false => Err(too_many_groups(self.spec.groups_max)),
         }
     }
 
-    /// Drops the first pane.
-    fn drop_first_pane(&mut self) {
-        let Some((_, mut pane)) = self.open.pop_first() else { return };
-        self.groups -= pane.state.groups.len();
-        if self.spare.len() < SPARE_PANES_MAX {
-            pane.state.clear();
-            self.spare.push(pane.state);
+    /// Takes note of the times of the sources' rows.
+    fn note_times(&mut self, times: &ArrayRef) -> Result<(), Cause> {
+        let Some(live) = &mut self.live else {
+            return Err(Cause::bug("a window got times of the sources that it did not ask for"));
+        };
+        for time in times.as_primitive::<TimestampNanosecondType>().iter().flatten() {
+            let Some(pane) = self.panes.pane_of(time) else { continue };
+            live.note_pane(pane);
+            if !self.spec.keys.is_empty() || self.panes.first_window(pane, self.closed).is_none() {
+                continue;
+            }
+            let open = open_pane(&mut self.open, &mut self.spare, &self.spec, pane)?;
+            if open.state.groups.is_empty() {
+                open.state.make_only_group()?;
+                open.partial_rows = None;
+                self.groups += 1;
+            }
         }
+        self.check_groups()
+    }
+
+    /// Drops the first panes, as far as all of their windows are closed.
+    fn drop_closed_panes(&mut self) {
+        while let Some(first) = self.open.first_entry()
+            && self.panes.first_window(*first.key(), self.closed).is_none()
+        {
+            let mut pane = first.remove();
+            self.groups -= pane.state.groups.len();
+            if self.spare.len() < SPARE_PANES_MAX {
+                pane.state.clear();
+                self.spare.push(pane.state);
+            }
+        }
+    }
+
+    /// The start of the next window to write.
+    fn next_window(&self) -> Option<i64> {
+        let live = self.live.as_ref();
+        let empty = live.and_then(|live| live.next_window(&self.panes, self.closed));
+        let filled = self.open.first_key_value();
+        let filled = filled.and_then(|(pane, _)| self.panes.first_window(*pane, self.closed));
+        empty.into_iter().chain(filled).min()
     }
 
     /// Writes a window; returns the number of its rows.
     fn write_window(&mut self, start: i64, cycle: u64, output: &mut Output) -> Result<usize, Cause> {
         let end = self.panes.window_end(start);
-        let bounds = [start, end];
         let mut panes = self.open.range_mut(start..end);
-        let (Some((_, first)), second) = (panes.next(), panes.next()) else { return Ok(0) };
-        let Some((_, second)) = second else {
-            let state = &first.state;
-            write_state(state, bounds, &self.results, cycle, &self.schema, output)?;
-            return Ok(state.groups.len());
+        // Keys without rows are added to the window's state, and a pane may belong to further windows.
+        let is_all = self.live.is_none() || self.panes.are_windows();
+        let (state, is_pane) = match (panes.next(), panes.next()) {
+            (Some((_, only)), None) if is_all => (&mut only.state, true),
+            (first, second) => {
+                self.merged.clear();
+                for (_, pane) in first.into_iter().chain(second).chain(panes) {
+                    let given = match pane.partial_rows.take() {
+                        Some(given) => given,
+                        None => pane.state.partial_rows()?,
+                    };
+                    self.merged.merge(pane.partial_rows.insert(given), &mut self.ids)?;
+                }
+                (&mut self.merged, false)
+            }
         };
-        self.merged.clear();
-        for pane in [first, second].into_iter().chain(panes.map(|(_, pane)| pane)) {
-            let given = match pane.partial_rows.take() {
-                Some(given) => given,
-                None => pane.state.partial_rows()?,
-            };
-            self.merged.merge(pane.partial_rows.insert(given), &mut self.ids)?;
+        if let Some(live) = &mut self.live {
+            let (keys, missing) = live.missing(start, &state.groups)?;
+            state.add_groups(&keys, missing, &mut self.ids)?;
+            self.groups += if is_pane { missing } else { 0 };
         }
-        write_state(&self.merged, bounds, &self.results, cycle, &self.schema, output)?;
-        Ok(self.merged.groups.len())
+        let written = state.groups.len();
+        if written > 0 {
+            write_state(state, [start, end], &self.results, cycle, &self.schema, output)?;
+        }
+        Ok(written)
     }
 
     /// The output of a cycle is in memory at once, with as many rows as there may be groups. Windows that do not
@@ -209,10 +270,28 @@ impl WindowAggregate {
         match rows <= self.spec.groups_max {
             true => Ok(()),
             false => Err(Cause::resource(format!(
-                "hopping windows that close together have more than {} rows in a partition; raise max_groups, \
-                 use a longer slide, or group by fewer values",
-                self.spec.groups_max
+                "{} windows that close together have more than {} rows in a partition; raise max_groups, {}, or \
+                 group by fewer values",
+                if self.live.is_some() { "empty" } else { "hopping" },
+                self.spec.groups_max,
+                if self.live.is_some() { "forget keys sooner" } else { "use a longer slide" },
             ))),
+        }
+    }
+}
+
+/// The state of a pane, which is made if there is none.
+fn open_pane<'a>(
+    open: &'a mut BTreeMap<i64, Pane>,
+    spare: &mut Vec<Grouped>,
+    spec: &AggregateSpec,
+    start: i64,
+) -> Result<&'a mut Pane, Cause> {
+    match open.entry(start) {
+        Entry::Occupied(pane) => Ok(pane.into_mut()),
+        Entry::Vacant(place) => {
+            let state = spare.pop().map_or_else(|| Grouped::new(spec, usize::MAX), Ok)?;
+            Ok(place.insert(Pane { state, partial_rows: None }))
         }
     }
 }
@@ -254,8 +333,11 @@ pub(crate) fn write_rows(
 }
 
 impl Operator for WindowAggregate {
-    fn rows(&mut self, _input: usize, rows: Rows<'_>, _output: &mut Output) -> Result<(), Cause> {
+    fn rows(&mut self, input: usize, rows: Rows<'_>, _output: &mut Output) -> Result<(), Cause> {
         let batch = rows.to_batch();
+        if input > 0 {
+            return self.note_times(batch.column(0));
+        }
         let mut runs = std::mem::take(&mut self.runs);
         let order = self.panes.divide(self.layout.time(batch.columns())?, &mut runs);
         let taken = order.map(|order| self.layout.take(batch.columns(), &order)).transpose()?;
@@ -270,30 +352,29 @@ impl Operator for WindowAggregate {
     fn end_of_cycle(&mut self, cut: &Cut, output: &mut Output) -> Result<(), Cause> {
         let watermark = self.watermark.advance(cut);
         let mut written = 0;
-        while let Some(pane) = self.open.first_key_value().map(|(start, _)| *start) {
-            match self.panes.first_window(pane, self.closed) {
-                None => self.drop_first_pane(),
-                Some(start) if self.panes.window_end(start) > watermark => break,
-                Some(start) => {
-                    written += self.write_window(start, cut.cycle, output)?;
-                    self.check_written(written)?;
-                    self.closed = self.panes.window_end(start);
-                }
-            }
+        loop {
+            self.drop_closed_panes();
+            let Some(start) = self.next_window().filter(|start| self.panes.window_end(*start) <= watermark)
+            else {
+                break;
+            };
+            written += self.write_window(start, cut.cycle, output)?;
+            self.check_written(written)?;
+            self.closed = self.panes.window_end(start);
         }
         self.closed = watermark;
         Ok(())
     }
 
     fn next_timer(&self) -> Option<i64> {
-        let (pane, _) = self.open.first_key_value()?;
-        let start = self.panes.first_window(*pane, self.closed)?;
+        let start = self.next_window()?;
         Some(self.watermark.timer(self.panes.window_end(start)))
     }
 
     fn state_bytes(&self) -> usize {
         let open = self.open.values().map(Pane::bytes).sum::<usize>();
-        open + self.spare.iter().map(Grouped::bytes).sum::<usize>() + self.merged.bytes()
+        let spare = self.spare.iter().map(Grouped::bytes).sum::<usize>();
+        open + spare + self.merged.bytes() + self.live.as_ref().map_or(0, LiveKeys::bytes)
     }
 
     fn snapshot(&self, writer: &mut SnapshotWriter) {
@@ -303,6 +384,9 @@ impl Operator for WindowAggregate {
         for (start, pane) in &self.open {
             writer.i64(*start);
             pane.state.snapshot(writer);
+        }
+        if let Some(live) = &self.live {
+            live.snapshot(writer);
         }
     }
 
@@ -317,6 +401,9 @@ impl Operator for WindowAggregate {
             self.groups += state.groups.len();
             self.open.insert(start, Pane { state, partial_rows: None });
         }
-        Ok(())
+        match &mut self.live {
+            Some(live) => live.restore(reader, &self.types.keys),
+            None => Ok(()),
+        }
     }
 }

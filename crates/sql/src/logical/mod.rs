@@ -13,6 +13,7 @@ mod dates;
 mod distinct_floats;
 mod distinct_on;
 mod division;
+mod empty_windows;
 mod exact_total;
 mod exact_totals;
 mod finite;

@@ -15,6 +15,7 @@ use tidemill_operators::WINDOWS_OF_ROW_MAX;
 use super::adaptive_regions;
 use super::call_arguments::{external, is_ordered, table_of};
 use super::count_windows::{CountWindowsNode, key_columns, row_window, rows_of};
+use super::empty_windows::{EMPTY, empty_windows};
 use super::map_call::{self, Scopes};
 use super::node_of;
 use super::operator_call::OperatorCall;
@@ -226,6 +227,12 @@ fn windows_by_count(mut call: Call, context: &mut dyn RelationPlannerContext) ->
             ));
         }
     };
+    if call.arguments.get(EMPTY).is_some() {
+        return Err(refuse(
+            "a window by count is complete when its last row has come, so none is empty",
+            "use a window by time with empty => true",
+        ));
+    }
     call.arguments.check_names(&[]).map_err(external)?;
     let (rows, mut times): (Vec<_>, Vec<_>) =
         call.expressions.into_iter().partition(|argument| rows_of(argument).is_some());
@@ -283,7 +290,7 @@ fn windows_by_time(mut call: Call, context: &mut dyn RelationPlannerContext) -> 
     let Expr::Column(time) = time else {
         return plan_err!("{} needs a column as event time, found {time}", call.name);
     };
-    call.arguments.check_names(&["slide", "size", "gap", "offset"]).map_err(external)?;
+    call.arguments.check_names(&["slide", "size", "gap", "offset", EMPTY]).map_err(external)?;
     let lengths_ns = intervals(&call, usage)?;
     let kind = match (call.name.as_str(), lengths_ns.as_slice()) {
         ("tumble", [size_ns]) => WindowKind::Tumble { size_ns: *size_ns, offset_ns: 0 },
@@ -296,7 +303,8 @@ fn windows_by_time(mut call: Call, context: &mut dyn RelationPlannerContext) -> 
     };
     check_window_column(&input, &time)?;
     check_windows_of_row(kind)?;
-    let node = WindowAssign::new(input, time, kind)?;
+    let empty = empty_windows(&call.arguments, kind)?;
+    let node = WindowAssign::new(input, time, kind, empty)?;
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ExprSchema, Result, TableReference};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+use tidemill_operators::EmptyWindows;
 
 /// The windows that rows are assigned to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Hash)]
@@ -27,20 +28,27 @@ pub(crate) struct WindowAssign {
     /// The event time column of the input.
     pub time: Column,
     pub kind: WindowKind,
+    /// Which windows without rows are written, if any are.
+    pub empty: Option<EmptyWindows>,
     pub schema: DFSchemaRef,
 }
 
 impl WindowAssign {
-    pub fn new(input: LogicalPlan, time: Column, kind: WindowKind) -> Result<Self> {
+    pub fn new(
+        input: LogicalPlan,
+        time: Column,
+        kind: WindowKind,
+        empty: Option<EmptyWindows>,
+    ) -> Result<Self> {
         let qualifier = input.schema().qualified_field(0).0.cloned();
-        Self::with_qualifier(input, time, kind, qualifier)
+        Self::with_qualifier(input, time, (kind, empty), qualifier)
     }
 
     /// The bounds' qualifier stays when the optimiser removes columns of the input, possibly the first one.
     fn with_qualifier(
         input: LogicalPlan,
         time: Column,
-        kind: WindowKind,
+        (kind, empty): (WindowKind, Option<EmptyWindows>),
         qualifier: Option<TableReference>,
     ) -> Result<Self> {
         let zone = match input.schema().field_from_column(&time)?.data_type() {
@@ -54,13 +62,14 @@ impl WindowAssign {
             fields.push((qualifier.clone(), Arc::new(Field::new(name, window_type.clone(), true))));
         }
         let schema = Arc::new(DFSchema::new_with_metadata(fields, Default::default())?);
-        Ok(WindowAssign { input: Arc::new(input), time, kind, schema })
+        Ok(WindowAssign { input: Arc::new(input), time, kind, empty, schema })
     }
 }
 
 impl PartialOrd for WindowAssign {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        (&self.input, &self.time, &self.kind).partial_cmp(&(&other.input, &other.time, &other.kind))
+        let parts = |node: &Self| (Arc::clone(&node.input), node.time.clone(), node.kind, node.empty);
+        parts(self).partial_cmp(&parts(other))
     }
 }
 
@@ -95,7 +104,11 @@ impl UserDefinedLogicalNodeCore for WindowAssign {
     }
 
     fn fmt_for_explain(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: time={}, {:?}", self.name(), self.time, self.kind)
+        write!(formatter, "{}: time={}, {:?}", self.name(), self.time, self.kind)?;
+        match self.empty {
+            Some(EmptyWindows { windows_max }) => write!(formatter, ", {windows_max} empty"),
+            None => Ok(()),
+        }
     }
 
     fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
@@ -106,7 +119,7 @@ impl UserDefinedLogicalNodeCore for WindowAssign {
         };
         let start = self.schema.fields().len() - 2;
         let qualifier = self.schema.qualified_field(start).0.cloned();
-        WindowAssign::with_qualifier(input, time, self.kind, qualifier)
+        WindowAssign::with_qualifier(input, time, (self.kind, self.empty), qualifier)
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {

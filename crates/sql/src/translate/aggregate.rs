@@ -1,20 +1,23 @@
 //! GROUP BY: with a window, a stream of closed windows; without one, a table of upserts.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
-use tidemill_engine::Cause;
+use tidemill_engine::{Cause, Operator};
+use tidemill_operators::watermark::WatermarkSpec;
 use tidemill_operators::{
-    AggregateCall, AggregateSpec, Combine, SessionAggregate, SessionSpec, TableAggregate, WindowAggregate,
-    WindowSpec, combined_schema,
+    AggregateCall, AggregateSpec, Combine, EmptyWindows, FailedResults, SessionAggregate, SessionSpec,
+    TableAggregate, WindowAggregate, WindowSpec, combined_schema,
 };
 
 use super::aggregate_functions::{Call, call_of};
 use super::columns::{schema_of, stream_schema};
 use super::count_windows::is_by_count;
-use super::{Kind, Relation, Role, Translator, Window, as_column, column_at, refuse};
+use super::empty_windows::{check_empty_windows, of_written_windows};
+use super::{Kind, Relation, Role, Translator, Window, as_column, column_at, refuse, user};
 use crate::logical::{WINDOW_START, WindowKind};
 
 /// How an aggregation is windowed.
@@ -67,6 +70,8 @@ impl Translator {
         }
         let is_by_count = is_by_count(aggregate, &input, schema)?;
         let (groups, windowed) = self.groups(aggregate, &input, schema)?;
+        check_empty_windows(&input, windowed.is_some())?;
+        let (filters, of_windows) = of_written_windows(filters, &input, schema, aggregate);
         let mut wanted: Vec<Expr> = Vec::new();
         let keys: Vec<usize> = aggregate
             .group_expr
@@ -93,14 +98,15 @@ impl Translator {
             groups_max: self.groups_max(partitions),
         };
         let done = match (windowed, time) {
-            (Some(windowed), Some(time)) => self.windowed(rows, spec, windowed, time)?,
+            (Some(windowed), Some(time)) => self.windowed(&input, rows, spec, windowed, time)?,
             _ if is_by_count => {
                 let name = describe(&spec, "window");
                 self.cycle(rows, spec, &name)?
             }
             _ => self.table(rows, spec)?,
         };
-        self.in_order(done, &groups, windowed, aggregate)
+        let done = self.in_order(done, &groups, windowed, aggregate)?;
+        self.of_windows(done, &of_windows, &aggregate.schema)
     }
 
     /// Which group expressions are bounds of a window, and of which one.
@@ -129,6 +135,7 @@ impl Translator {
 
     fn windowed(
         &mut self,
+        input: &Relation,
         rows: Relation,
         spec: AggregateSpec,
         windowed: Windowed,
@@ -154,18 +161,19 @@ impl Translator {
             return Ok(Relation { selection: None, stream, schema: output, ..rows });
         }
         let window = window_spec(windowed, time);
+        let times = match windowed.window.empty {
+            Some(_) => self.source_times(input, windowed.window, &window)?,
+            None => Vec::new(),
+        };
         let (stream, keys, spec) = self.combined(&rows, spec, Some(window))?;
         let output = WindowAggregate::output_schema(&spec, &window).map_err(user)?;
-        WindowAggregate::new(&spec, &window, watermark.clone(), Arc::clone(&late)).map_err(user)?;
+        let make = window_aggregate(spec, window, windowed.window.empty, watermark, late, failed);
+        make().map_err(user)?;
         let partitions = self.partitions(keys.len());
+        let factory = move |_| Box::new(make().expect("checked when it was planned")) as Box<dyn Operator>;
+        let schema = Arc::clone(&output);
         let stream =
-            self.operator(&window_name, &[(stream, keys)], partitions, Arc::clone(&output), move |_| {
-                Box::new(
-                    WindowAggregate::new(&spec, &window, watermark.clone(), Arc::clone(&late))
-                        .expect("checked when it was planned")
-                        .failed_results(failed.clone()),
-                )
-            });
+            self.operator_with_times(&window_name, (stream, keys), &times, partitions, schema, factory);
         Ok(Relation { selection: None, stream, schema: output, ..rows })
     }
 
@@ -229,7 +237,7 @@ impl Translator {
             });
         }
         if let Some(windowed) = windowed {
-            let window = Window { is_computed: true, ..windowed.window };
+            let window = Window { is_computed: true, empty: None, ..windowed.window };
             roles[key_count] = Role::WindowStart(window);
             roles[key_count + 1] = Role::WindowEnd(window);
         }
@@ -261,10 +269,6 @@ impl Translator {
         let moved = self.compute(done, &schema, &[], &columns, Some(&schema))?;
         Ok(Relation { roles, ..moved })
     }
-}
-
-fn user(cause: Cause) -> datafusion::common::DataFusionError {
-    datafusion::common::DataFusionError::Plan(cause.to_string())
 }
 
 /// The index of an expression among the computed ones; adds it if it is missing.
@@ -302,7 +306,7 @@ fn bound(expression: &Expr, input: &Relation, schema: &DFSchema) -> Option<(Grou
     let column = as_column(time, schema)?;
     let delay_ns = input.roles[column].time_delay_ns()?;
     let kind = WindowKind::Tumble { size_ns: crate::logical::interval_ns(size).ok()?, offset_ns: 0 };
-    let window = Window { kind, id: 0, delay_ns, is_computed: false };
+    let window = Window { kind, id: 0, delay_ns, empty: None, is_computed: false };
     Some((Group::Start, Windowed { window, time: Time::Column(column), delay_ns }))
 }
 
@@ -383,11 +387,34 @@ fn describe(spec: &AggregateSpec, kind: &str) -> String {
 
 fn window_words(window: Window) -> String {
     let length = crate::text::duration::display_ns;
-    match window.kind {
+    let words = match window.kind {
         WindowKind::Tumble { size_ns, .. } => format!("tumble {}", length(size_ns)),
         WindowKind::Hop { size_ns, slide_ns, .. } => {
             format!("hop {} every {}", length(size_ns), length(slide_ns))
         }
         WindowKind::Session { gap_ns } => format!("session {}", length(gap_ns)),
+    };
+    match window.empty {
+        Some(EmptyWindows { windows_max }) => format!("{words}, also {windows_max} empty"),
+        None => words,
+    }
+}
+
+/// What makes an aggregation over windows.
+fn window_aggregate(
+    spec: AggregateSpec,
+    window: WindowSpec,
+    empty: Option<EmptyWindows>,
+    watermark: WatermarkSpec,
+    late: Arc<AtomicU64>,
+    failed: FailedResults,
+) -> impl Fn() -> std::result::Result<WindowAggregate, Cause> {
+    move || {
+        let made = WindowAggregate::new(&spec, &window, watermark.clone(), Arc::clone(&late))?;
+        let made = made.failed_results(failed.clone());
+        match &empty {
+            Some(empty) => made.empty_windows(empty, &window),
+            None => Ok(made),
+        }
     }
 }

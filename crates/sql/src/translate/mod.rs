@@ -7,6 +7,7 @@ mod columns;
 mod constant;
 mod count_windows;
 pub(crate) mod distinct_arguments;
+mod empty_windows;
 pub(crate) mod foreign_aggregate;
 mod join;
 mod last_of_key;
@@ -37,9 +38,11 @@ mod window_assign;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::common::{Column, DFSchema, Result};
+use datafusion::common::{Column, DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::{Expr, FetchType, Limit, LogicalPlan};
-use tidemill_engine::{FaultLog, MemoryBudget, Operator, OperatorPlan, Plan, StreamRef, TransformPlan};
+use tidemill_engine::{
+    Cause, FaultLog, MemoryBudget, Operator, OperatorPlan, Plan, StreamRef, TransformPlan,
+};
 use tidemill_operators::watermark::{LateRows, WatermarkSpec};
 use tidemill_operators::{FailedResults, partition_limit};
 
@@ -309,6 +312,11 @@ pub(crate) fn as_column(expression: &Expr, schema: &DFSchema) -> Option<usize> {
 /// The column with an index, as an expression.
 pub(crate) fn column_at(schema: &DFSchema, index: usize) -> Expr {
     Expr::Column(Column::from(schema.qualified_field(index)))
+}
+
+/// What an operator says against its specification, as an error of the query.
+fn user(cause: Cause) -> DataFusionError {
+    DataFusionError::Plan(cause.to_string())
 }
 
 /// Whether two equal plans read the same sources: DataFusion compares them by name.

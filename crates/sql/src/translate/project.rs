@@ -7,6 +7,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection};
 
 use super::columns::{schema_of, stream_schema};
+use super::empty_windows::check_empty_windows;
 use super::{Kind, Relation, Role, Selection, Translator, as_column, column_at, refuse, window_assign};
 use crate::expressions::compiled::Compiled;
 use crate::expressions::filter_project::FilterProject;
@@ -18,6 +19,11 @@ impl Translator {
             other => (Vec::new(), other),
         };
         let relation = self.relation(input)?;
+        let is_bound = |column: &Expr| {
+            let place = as_column(column, input.schema());
+            place.is_some_and(|place| relation.roles[place].window().is_some())
+        };
+        check_empty_windows(&relation, projection.expr.iter().any(is_bound))?;
         self.compute(relation, input.schema(), &filters, &projection.expr, Some(&projection.schema))
     }
 

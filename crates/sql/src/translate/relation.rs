@@ -2,6 +2,7 @@
 
 use arrow_schema::SchemaRef;
 use tidemill_engine::StreamRef;
+use tidemill_operators::EmptyWindows;
 
 use crate::logical::WindowKind;
 
@@ -53,6 +54,8 @@ pub(crate) struct Window {
     pub id: u32,
     /// How far the windowed event time may be behind the watermark.
     pub delay_ns: i64,
+    /// Which windows without rows are written, if any are.
+    pub empty: Option<EmptyWindows>,
     /// Whether the column holds the bound; otherwise it still holds the row's event time.
     pub is_computed: bool,
 }

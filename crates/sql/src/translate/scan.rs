@@ -316,6 +316,17 @@ impl Translator {
         }
     }
 
+    /// The timely rows of a source of the plan.
+    pub(super) fn rows_of_source(&self, source: usize) -> Option<Relation> {
+        match source.checked_sub(self.first_source) {
+            Some(own) => Some(self.gateway(own, false)),
+            None => {
+                let mut given = self.given.iter().map(|given| &given.relation);
+                given.find(|relation| relation.sources == [source]).cloned()
+            }
+        }
+    }
+
     /// The sources that were declared with all their columns, for other queries to read.
     pub fn declared(&self) -> Vec<GivenStream> {
         let given = |(index, used): (usize, &UsedSource)| GivenStream {

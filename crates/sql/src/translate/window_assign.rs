@@ -66,7 +66,8 @@ impl Translator {
         columns.extend([bound.clone().alias("window_start"), bound.alias("window_end")]);
         let mut assigned = self.compute(relation, input, &[], &columns, Some(&assign.schema))?;
         self.windows += 1;
-        let window = Window { kind: assign.kind, id: self.windows, delay_ns, is_computed: false };
+        let (kind, empty, id) = (assign.kind, assign.empty, self.windows);
+        let window = Window { kind, id, delay_ns, empty, is_computed: false };
         let bounds = input.fields().len();
         assigned.roles[bounds] = Role::WindowStart(window);
         assigned.roles[bounds + 1] = Role::WindowEnd(window);
@@ -125,6 +126,13 @@ pub(super) fn with_bounds(expression: Expr, relation: &Relation, schema: &DFSche
         let Some(index) = schema.maybe_index_of_column(column) else { return Ok(None) };
         let role = relation.roles[index];
         let Some(window) = role.window().filter(|window| !window.is_computed) else { return Ok(None) };
+        if window.empty.is_some() {
+            return Err(refuse(
+                "the bounds of windows with empty => ... are known only in an aggregation, because windows without \
+                 rows are made there",
+                "GROUP BY window_start, window_end first, and use them in an outer query",
+            ));
+        }
         let WindowKind::Tumble { size_ns, offset_ns } = window.kind else {
             return Err(refuse(
                 "the bounds of hopping and session windows are known only in an aggregation",
