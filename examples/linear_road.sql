@@ -4,7 +4,7 @@
 --     tidemill run examples/linear_road.sql
 --
 -- The answers, in linear-road/tolls.csv and linear-road/accidents.csv, are those of the application in
--- apps/linear-road, whose operator is written in Rust. Its accounts are left out here.
+-- apps/linear-road, whose operator is written in Rust. Its accounts are left out here; linear_road_split.sql has them.
 
 -- Cars report their position every 30 s (type 0); the other types are queries of drivers. Lines are ordered by time, so
 -- there is no need to wait for late ones.

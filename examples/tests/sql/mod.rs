@@ -1,5 +1,8 @@
 //! What the tests of the SQL examples share: running a script, and reading what it wrote.
 
+// Each test program compiles this module for itself and uses its own part of it.
+#![allow(dead_code)]
+
 use std::fs;
 use std::path::Path;
 
