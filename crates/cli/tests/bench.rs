@@ -21,6 +21,31 @@ fn splitting_is_measured_beside_its_model() {
     assert!(std::fs::read_dir(pictures).unwrap().count() > 0);
 }
 
+/// All answers are checked, over threads and over processes.
+#[test]
+fn stream_processes_are_measured() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let pictures = folder.path().join("pictures");
+    let arguments = ["bench", "processes", "--quick", "--pictures", pictures.to_str().unwrap()];
+    let ended = ended(folder.path(), &arguments).expect(0).shows(&[
+        "## Arrays in buffers",
+        "| 8000 | processes |",
+        "## Queries 1 to 6 of the thesis, arrays of 8000 bytes",
+        "| 3 | threads |",
+        "| 3 | processes |",
+        "## Search in 3 files",
+        "## Fourier transform",
+        "| 64 | processes |",
+    ]);
+    assert!(!ended.stdout.contains("NaN") && !ended.stdout.contains("inf"), "{}", ended.stdout);
+    for name in
+        ["buffers-threads", "buffers-processes", "placements-threads", "placements-processes", "fourier"]
+    {
+        let picture = std::fs::read_to_string(pictures.join(format!("{name}.svg"))).unwrap();
+        assert!(picture.starts_with("<svg"), "{name}");
+    }
+}
+
 /// Without the privilege for real-time priorities it says so, and nothing is measured.
 #[test]
 fn deadlines_are_measured_on_both_sides() {
@@ -70,6 +95,12 @@ fn numbers_that_cannot_be_measured_with_are_wrong_usage() {
         ["--partitions 0", "--broadcast 2", "--workers 0", "--runs 0", "--seconds nan", "--windows 0"]
     {
         let arguments: Vec<&str> = ["bench", "split"].into_iter().chain(argument.split(' ')).collect();
+        ended(folder.path(), &arguments).expect(2).tells(&["error: invalid value"]);
+    }
+    for argument in
+        ["--streams 0", "--buffers 7", "--array-bytes 0", "--files 1025", "--lengths 1", "--runs 0"]
+    {
+        let arguments: Vec<&str> = ["bench", "processes"].into_iter().chain(argument.split(' ')).collect();
         ended(folder.path(), &arguments).expect(2).tells(&["error: invalid value"]);
     }
 }

@@ -50,6 +50,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
         "tidemill-cli",
         &[
             "tidemill-allocator",
+            "tidemill-bench-processes",
             "tidemill-bench-realtime",
             "tidemill-bench-split",
             "tidemill-engine",
