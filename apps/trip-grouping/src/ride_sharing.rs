@@ -135,6 +135,65 @@ impl RideSharing {
         })
     }
 
+    /// A ride-sharing in the middle of a run, from what [`last_end`](Self::last_end), [`ends`](Self::ends),
+    /// [`waiting_requests`](Self::waiting_requests) and [`waiting_offers`](Self::waiting_offers) said.
+    ///
+    /// # Errors
+    /// If there can be no such cycle.
+    pub fn resume(
+        cycle: i64,
+        (last_end, ends): (Option<i64>, BTreeSet<i64>),
+        requests: Vec<Request>,
+        offers: Vec<Offer>,
+    ) -> Result<Self, RideSharingError> {
+        // They become part of the next cycle, as they are part of it already.
+        let waiting =
+            RideSharing { coming_requests: requests, coming_offers: offers, ..RideSharing::new(cycle)? };
+        Ok(RideSharing { last_end, ends, ..waiting })
+    }
+
+    /// The length of a cycle.
+    pub fn cycle(&self) -> i64 {
+        self.cycle
+    }
+
+    /// The end of the last cycle that was computed.
+    pub fn last_end(&self) -> Option<i64> {
+        self.last_end
+    }
+
+    /// The ends of the cycles in which something is known to come or to expire.
+    pub fn ends(&self) -> &BTreeSet<i64> {
+        &self.ends
+    }
+
+    /// The requests that nobody has taken along so far, in the order of arrival.
+    pub fn waiting_requests(&self) -> Vec<Request> {
+        let leaving = self.offers.iter().filter(|offer| offer.leaves_car);
+        let owners: BTreeSet<usize> =
+            leaving.filter_map(|offer| self.passengers.index_of(&offer.trip)).collect();
+        let passengers = self.passengers.requests().iter().enumerate();
+        let requests = passengers.filter(|(index, _)| !owners.contains(index)).map(|(_, request)| *request);
+        let mut waiting: Vec<Request> = requests.chain(self.coming_requests.iter().copied()).collect();
+        waiting.sort_by(Request::by_arrival);
+        waiting
+    }
+
+    /// The offers of cars that have not left so far, in the order of arrival.
+    pub fn waiting_offers(&self) -> Vec<Offer> {
+        let mut waiting: Vec<Offer> = self.offers.iter().chain(&self.coming_offers).copied().collect();
+        waiting.sort_by(|a, b| a.trip.by_arrival(&b.trip));
+        waiting
+    }
+
+    /// About how many bytes of memory they take.
+    pub fn bytes(&self) -> usize {
+        let requests = self.coming_requests.capacity() * size_of::<Request>() + self.passengers.bytes();
+        let offers = (self.offers.capacity() + self.coming_offers.capacity()) * size_of::<Offer>();
+        // A node of the set holds some numbers, and room for more.
+        requests + offers + 2 * self.ends.len() * size_of::<i64>()
+    }
+
     /// Adds a [valid](Request::check) request. Its id differs from those of all other requests and offers.
     pub fn add_request(&mut self, request: Request) {
         self.expect(&request);

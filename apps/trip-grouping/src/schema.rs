@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::{Float64Type, Int64Type, UInt32Type};
 use tidemill_engine::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, UInt32Array};
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef};
 use tidemill_engine::{Batch, Cause, Rows};
 
 use crate::request::{Place, Request};
+use crate::ride_sharing::Offer;
 use crate::share::{Member, Share};
 
 /// The columns of a request, in their order.
@@ -37,6 +39,20 @@ pub fn grouped_requests() -> SchemaRef {
     schema(request_fields().chain([(GROUP_COLUMN, DataType::UInt32)]))
 }
 
+/// The columns of an offer behind those of its owner's trip.
+pub const OFFER_COLUMNS: [&str; 3] = ["leaves_car", "extra_cost_max", "seats"];
+
+/// Offers of rides, as they come.
+pub fn offers() -> SchemaRef {
+    let terms = [DataType::Boolean, DataType::Float64, DataType::Int64];
+    schema(request_fields().chain(OFFER_COLUMNS.into_iter().zip(terms)))
+}
+
+/// Requests that nobody took along, each with the end of the cycle in which it was given up.
+pub fn unserved_requests() -> SchemaRef {
+    schema([("grouped", DataType::Int64)].into_iter().chain(request_fields()))
+}
+
 /// Members of shares: a row for each request, with the end of the cycle that grouped it, the lead and the size of its
 /// share, the lead's relative detour for it, and what each member of the share saves. The rows of a share follow each
 /// other, the lead's first.
@@ -63,6 +79,33 @@ pub fn rows_of(shares: &[Share]) -> Result<RecordBatch, Cause> {
     columns.push(Arc::new(Float64Array::from_iter_values(members().map(|(_, member)| member.extra_cost))));
     columns.push(Arc::new(Float64Array::from_iter_values(members().map(|(share, _)| share.savings()))));
     batch(self::members(), columns)
+}
+
+/// Requests that nobody took along, as rows of [`unserved_requests`].
+///
+/// # Errors
+/// None that is not a bug.
+pub fn unserved_rows(unserved: &[(i64, Request)]) -> Result<RecordBatch, Cause> {
+    let requests: Vec<Request> = unserved.iter().map(|(_, request)| *request).collect();
+    let grouped = Int64Array::from_iter_values(unserved.iter().map(|(end, _)| *end));
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(grouped)];
+    columns.extend(columns_of(&requests));
+    batch(unserved_requests(), columns)
+}
+
+/// The offers in rows of [`offers`]. A number of seats that no car has is [refused](Offer::check) as 0.
+pub fn offers_of(rows: &Rows<'_>) -> Vec<Offer> {
+    let first = REQUEST_COLUMNS.len();
+    let batch = rows.to_batch();
+    let leaves_car = batch.column(first).as_boolean().clone();
+    let (extra_costs, seats) = (rows.column::<Float64Type>(first + 1), rows.column::<Int64Type>(first + 2));
+    let offer = |(row, trip): (usize, Request)| Offer {
+        trip,
+        leaves_car: leaves_car.value(row),
+        extra_cost_max: extra_costs[row],
+        seats: usize::try_from(seats[row]).unwrap_or(0),
+    };
+    requests_of(rows, 0).enumerate().map(offer).collect()
 }
 
 /// The shares of a batch of [`members`].

@@ -78,6 +78,57 @@ fn requests_are_grouped_by_region_in_sql() {
     }
 }
 
+/// Offers of rides beside requests: the car of offer 1 takes request 2 along; request 3 would be too much of a detour for
+/// it, and fits offer 4, whose owner leaves the car at home if somebody else comes by.
+#[cfg(feature = "sql")]
+#[test]
+fn rides_are_shared_in_sql() {
+    let requests = "id,requested,expires,origin_x_m,origin_y_m,destination_x_m,destination_y_m\n\
+        2,1970-01-01T00:00:10,1970-01-01T00:10:10,100,0,5100,0\n\
+        3,1970-01-01T00:00:10,1970-01-01T00:10:10,9000,0,1000,0\n";
+    let offers = "id,requested,expires,origin_x_m,origin_y_m,destination_x_m,destination_y_m,\
+        leaves_car,extra_cost_max,seats\n\
+        1,1970-01-01T00:00:10,1970-01-01T00:10:10,0,0,5000,0,false,0.1,3\n\
+        4,1970-01-01T00:02:10,1970-01-01T00:20:10,0,9000,0,1000,true,0.1,1\n";
+    let folder = folder_with(&[("requests.csv", requests), ("offers.csv", offers)]);
+    let columns = "id BIGINT, requested TIMESTAMP, expires TIMESTAMP, origin_x_m DOUBLE, origin_y_m DOUBLE, \
+        destination_x_m DOUBLE, destination_y_m DOUBLE";
+    let query = format!(
+        "CREATE SOURCE requests ({columns}, WATERMARK FOR requested AS requested) WITH (path = 'requests.csv');
+         CREATE SOURCE offers ({columns}, leaves_car BOOLEAN, extra_cost_max DOUBLE, seats BIGINT,
+            WATERMARK FOR requested AS requested) WITH (path = 'offers.csv');
+         {SHARES}, round(savings, 2) AS savings
+         FROM share_rides(TABLE(requests), TABLE(offers), cycle => INTERVAL '1 minute')"
+    );
+    for workers in [1, 2, 5] {
+        let rows = sql(folder.path(), workers, &query);
+        let mut rows: Vec<&str> = rows.lines().skip(1).collect();
+        rows.sort_unstable();
+        // Request 3 is given up in the cycle before it expires; offer 4 finds nobody and goes alone.
+        assert_eq!(
+            rows,
+            ["1200,4,1,4,0.0", "60,1,2,1,0.48", "60,1,2,2,0.48", "600,,,3,"],
+            "{workers} workers"
+        );
+    }
+    let wrong = |call: &str| -> Ended {
+        let query = query.split("SELECT").next().unwrap().to_owned() + "SELECT * FROM " + call;
+        tidemill(folder.path(), &["sql", "-c", &query]).output().expect("it starts").into()
+    };
+    wrong("share_rides(TABLE(requests))")
+        .expect(2)
+        .tells(&["takes two tables, of requests and of offers; found 1"]);
+    wrong("share_rides(TABLE(requests), TABLE(requests))").expect(2).tells(&[
+        "a table of offers with the columns",
+        "leaves_car BOOLEAN, extra_cost_max DOUBLE, seats BIGINT",
+    ]);
+    wrong("share_rides(TABLE(requests), TABLE(offers), cycle => INTERVAL '0 s')")
+        .expect(2)
+        .tells(&["positive interval"]);
+    wrong("share_rides(TABLE(requests), (SELECT * REPLACE (9 AS seats) FROM offers))")
+        .tells(&["offer 1: the offer has 9 seats; a car has 1 to 7 for others"]);
+}
+
 #[cfg(feature = "sql")]
 #[test]
 fn wrong_calls_in_sql_say_what_would_be_right() {

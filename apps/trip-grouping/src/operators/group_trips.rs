@@ -2,9 +2,10 @@
 
 use tidemill_engine::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
 
+use super::request_bytes::{read_request, write_request};
 use crate::criteria::Criteria;
 use crate::grouping::Grouping;
-use crate::request::{Place, Request};
+use crate::request::Request;
 use crate::schema;
 use crate::share::Share;
 
@@ -71,11 +72,7 @@ impl Operator for GroupTrips {
         let mut waiting: Vec<&Request> = self.grouping.waiting().collect();
         waiting.sort_by(|a, b| a.by_arrival(b));
         writer.u64(waiting.len() as u64);
-        for Request { id, requested, expires, origin, destination } in waiting {
-            [id, requested, expires].into_iter().for_each(|number| writer.i64(*number));
-            let coordinates = [origin.x_m, origin.y_m, destination.x_m, destination.y_m];
-            coordinates.into_iter().for_each(|coordinate| writer.u64(coordinate.to_bits()));
-        }
+        waiting.into_iter().for_each(|request| write_request(request, writer));
     }
 
     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
@@ -86,14 +83,4 @@ impl Operator for GroupTrips {
         self.grouping = Grouping::resume(*self.grouping.criteria(), last_end, waiting);
         Ok(())
     }
-}
-
-fn read_request(reader: &mut SnapshotReader<'_>) -> Result<Request, Cause> {
-    let (id, requested, expires) = (reader.i64()?, reader.i64()?, reader.i64()?);
-    let mut coordinate = || reader.u64().map(f64::from_bits);
-    let origin = Place { x_m: coordinate()?, y_m: coordinate()? };
-    let destination = Place { x_m: coordinate()?, y_m: coordinate()? };
-    let request = Request { id, requested, expires, origin, destination };
-    request.check().map_err(|error| Cause::operation(format!("a snapshot is damaged: {error}")))?;
-    Ok(request)
 }

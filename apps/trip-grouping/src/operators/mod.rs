@@ -2,6 +2,9 @@
 
 mod group_trips;
 mod partition;
+mod request_bytes;
+mod share_rides;
 
 pub use group_trips::GroupTrips;
 pub use partition::Partition;
+pub use share_rides::ShareRides;

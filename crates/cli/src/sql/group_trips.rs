@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use tidemill_engine::arrow::array::cast::AsArray;
-use tidemill_engine::arrow::array::types::{Int64Type, TimestampNanosecondType};
-use tidemill_engine::arrow::array::{Array, ArrayRef, RecordBatch};
-use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use tidemill_engine::arrow::array::RecordBatch;
+use tidemill_engine::arrow::schema::{Field, Schema, SchemaRef};
 use tidemill_engine::{Batch, Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
 use tidemill_sql::{Arguments, BoundOperator, TableOperator};
 use tidemill_trip_grouping::criteria::{Criteria, Order, SHARE_MAX};
 use tidemill_trip_grouping::operators::GroupTrips;
-use tidemill_trip_grouping::schema::{self, REQUEST_COLUMNS};
+use tidemill_trip_grouping::schema;
 use tidemill_trip_grouping::source::trip_requests_schema;
+
+use super::trip_columns::{TripColumns, as_time, bug, timestamp};
 
 const DAY_NS: i64 = 86_400_000_000_000;
 const MINUTE_NS: i64 = 60_000_000_000;
@@ -46,7 +46,10 @@ impl TableOperator for GroupTripsFunction {
         }
         // Whatever else is wrong is said before the query starts.
         GroupTrips::new(criteria)?;
-        let columns = columns_of(inputs)?;
+        let wanted = trip_requests_schema();
+        let input = inputs.first().filter(|_| inputs.len() == 1);
+        let columns =
+            TripColumns::find(("group_trips", "request"), wanted.fields(), schema::requests(), input)?;
         Ok(BoundOperator {
             output: output_schema(),
             // Whoever may share must meet: sub-streams are the way to divide requests.
@@ -64,24 +67,13 @@ impl TableOperator for GroupTripsFunction {
 /// The operator between the types of SQL and its own.
 struct OfRows {
     grouping: GroupTrips,
-    /// Where the columns of a request are in the input.
-    columns: Vec<usize>,
+    columns: TripColumns,
     written: Output,
 }
 
 impl Operator for OfRows {
     fn rows(&mut self, input: usize, rows: Rows<'_>, _output: &mut Output) -> Result<(), Cause> {
-        let given = rows.to_batch();
-        let columns: Vec<ArrayRef> =
-            self.columns.iter().map(|column| as_number(given.column(*column))).collect();
-        if let Some((name, _)) =
-            REQUEST_COLUMNS.iter().zip(&columns).find(|(_, column)| column.null_count() > 0)
-        {
-            return Err(Cause::user(format!(
-                "group_trips() was given a request whose {name} is NULL; leave such rows out with WHERE"
-            )));
-        }
-        let requests = RecordBatch::try_new(schema::requests(), columns).map_err(bug)?;
+        let requests = self.columns.of(&rows.to_batch())?;
         let batch = Batch::from_source(requests, rows.positions().to_vec().into());
         self.grouping.rows(input, batch.as_rows(), &mut self.written)
     }
@@ -125,54 +117,4 @@ fn output_schema() -> SchemaRef {
         Field::new(field.name(), data_type, true)
     };
     Arc::new(Schema::new(members.fields().iter().enumerate().map(field).collect::<Vec<_>>()))
-}
-
-fn timestamp() -> DataType {
-    DataType::Timestamp(TimeUnit::Nanosecond, None)
-}
-
-/// Where the columns of a request are, by their names.
-fn columns_of(inputs: &[SchemaRef]) -> Result<Vec<usize>, Cause> {
-    let wanted = trip_requests_schema();
-    let find = |field: &Arc<Field>| {
-        let input = inputs.first().filter(|_| inputs.len() == 1)?;
-        let (index, found) = input.column_with_name(field.name())?;
-        (found.data_type() == field.data_type()).then_some(index)
-    };
-    wanted.fields().iter().map(find).collect::<Option<Vec<usize>>>().ok_or_else(|| {
-        let found: Vec<String> =
-            inputs.iter().flat_map(|input| input.fields().iter().map(described)).collect();
-        let wanted: Vec<String> = wanted.fields().iter().map(described).collect();
-        Cause::user(format!(
-            "group_trips() takes one table with the columns {}; found {}; select and cast them accordingly",
-            wanted.join(", "),
-            found.join(", ")
-        ))
-    })
-}
-
-/// A column as SQL names its type.
-fn described(field: &Arc<Field>) -> String {
-    let data_type = match field.data_type() {
-        DataType::Int64 => "BIGINT".to_owned(),
-        DataType::Float64 => "DOUBLE".to_owned(),
-        DataType::Timestamp(TimeUnit::Nanosecond, None) => "TIMESTAMP".to_owned(),
-        other => other.to_string(),
-    };
-    format!("{} {data_type}", field.name())
-}
-
-fn as_number(column: &ArrayRef) -> ArrayRef {
-    match column.as_primitive_opt::<TimestampNanosecondType>() {
-        Some(times) => Arc::new(times.reinterpret_cast::<Int64Type>()),
-        None => Arc::clone(column),
-    }
-}
-
-fn as_time(column: &ArrayRef) -> ArrayRef {
-    Arc::new(column.as_primitive::<Int64Type>().reinterpret_cast::<TimestampNanosecondType>())
-}
-
-fn bug(error: impl std::error::Error + Send + Sync + 'static) -> Cause {
-    Cause::bug(error.to_string()).with_source(error)
 }

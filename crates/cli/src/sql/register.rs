@@ -14,6 +14,7 @@ use tidemill_trip_grouping::generator::{self, PEOPLE_MAX};
 use tidemill_trip_grouping::source::{TripRequests, trip_requests_schema};
 
 use super::group_trips::GroupTripsFunction;
+use super::share_rides::ShareRidesFunction;
 
 const NAME: &str = "linear_road_reports";
 /// The event time's column.
@@ -26,6 +27,7 @@ pub(crate) fn register(planner: &mut Planner) {
     planner.register_generator(NAME, reports);
     planner.register_generator(REQUESTS, requests);
     planner.register_operator("group_trips", Arc::new(GroupTripsFunction));
+    planner.register_operator("share_rides", Arc::new(ShareRidesFunction));
 }
 
 const REQUESTS: &str = "trip_requests";
