@@ -3,7 +3,7 @@
 use std::io::{self, BufReader, Read};
 use std::net::Shutdown;
 use std::thread;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tidemill_service::{Cancellation, Role, Session};
 
@@ -24,6 +24,9 @@ const READER_STACK_BYTES: usize = 256 * 1024;
 /// How often a client may ask for encryption before it begins.
 const ENCRYPTION_WISHES_MAX: usize = 2;
 
+/// How long a refusal may take: it fits into an empty buffer of the network.
+const REFUSAL_TIME: Duration = Duration::from_millis(100);
+
 /// Serves a connection until one side ends it.
 pub(crate) fn serve(stream: &ClientStream, key: &ConnectionKey, shared: &ServerState) {
     match begin(stream, key, shared) {
@@ -38,6 +41,23 @@ pub(crate) fn serve(stream: &ClientStream, key: &ConnectionKey, shared: &ServerS
             let _ = tell(stream, &Report::from(&error));
         }
     }
+}
+
+/// Tells a client why it gets no session, and closes its connection. Waits for nobody who does not read.
+pub(crate) fn refuse(stream: &ClientStream, report: &Report) {
+    let _ = stream.set_write_timeout(REFUSAL_TIME);
+    let _ = tell(stream, report);
+    // What it has sent is read, because unread bytes would turn the end of the connection into a reset.
+    let _ = stream.socket().set_nonblocking(true);
+    let _ = stream.socket().read(&mut [0; 1024]);
+    stream.close();
+}
+
+/// What a client is told for which there is no thread.
+pub(crate) fn without_thread(error: &io::Error) -> Report {
+    let message = format!("the server cannot start a thread for this connection: {error}");
+    let hint = "close other connections, or let the server have more threads (TasksMax, pids.max)";
+    Report::fatal(TOO_MANY_CONNECTIONS, message).with_hint(hint)
 }
 
 fn tell(stream: &ClientStream, report: &Report) -> io::Result<()> {
@@ -228,6 +248,7 @@ fn converse(
     thread::scope(|scope| {
         let reader = thread::Builder::new().name("read a client".into()).stack_size(READER_STACK_BYTES);
         let reading = reader.spawn_scoped(scope, || read(stream, &inbox, &cancellation, bytes_max));
+        let reading = reading.inspect_err(|error| drop(tell(stream, &without_thread(error))));
         let conversed = reading.and_then(|_| {
             let who = (key.process, identity);
             let conversation = Conversation::new(session, who, settings, shared, &inbox, Writer::new(stream));

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::io;
-use std::net::{Shutdown, TcpStream};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::net::Shutdown;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidemill_service::Cancellation;
 
 use crate::activity::{Activity, Ending};
+use crate::client_stream::ClientStream;
 
 /// The open connections.
 pub(crate) struct Connections {
     sessions_max: usize,
     state: Mutex<State>,
-    closed: Condvar,
+    /// A connection has become a session or is closed, or the server ends.
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -28,7 +29,8 @@ struct State {
 
 struct Open {
     secret: i32,
-    stream: TcpStream,
+    /// Shared with the thread that serves it: a copy would be one more open file.
+    stream: Arc<ClientStream>,
     /// When it has begun.
     session: Option<OpenSession>,
 }
@@ -48,16 +50,21 @@ pub(crate) struct ConnectionKey {
 
 impl Connections {
     pub fn new(sessions_max: usize) -> Connections {
-        Connections { sessions_max, state: Mutex::default(), closed: Condvar::new() }
+        Connections { sessions_max, state: Mutex::default(), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those that are not sessions yet.
-    pub fn beginning(&self) -> usize {
-        self.lock().open.values().filter(|open| open.session.is_none()).count()
+    /// Waits until fewer than this number of connections are not sessions yet, or the server ends; whether that came in time.
+    pub fn wait_for_beginning(&self, beginning_max: usize, time: Duration) -> bool {
+        let is_full = |state: &mut State| {
+            let beginning = state.open.values().filter(|open| open.session.is_none()).count();
+            beginning >= beginning_max && !state.is_stopping
+        };
+        let waited = self.changed.wait_timeout_while(self.lock(), time, is_full);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     pub fn sessions(&self) -> usize {
@@ -68,8 +75,7 @@ impl Connections {
         self.lock().is_stopping
     }
 
-    pub fn add(&self, stream: &TcpStream) -> io::Result<ConnectionKey> {
-        let stream = stream.try_clone()?;
+    pub fn add(&self, stream: Arc<ClientStream>) -> ConnectionKey {
         let mut state = self.lock();
         let process = loop {
             state.last_process = state.last_process.checked_add(1).unwrap_or(1);
@@ -80,7 +86,7 @@ impl Connections {
         // The hash of nothing under keys that the system has drawn.
         let secret = RandomState::new().build_hasher().finish() as i32;
         state.open.insert(process, Open { secret, stream, session: None });
-        Ok(ConnectionKey { process, secret })
+        ConnectionKey { process, secret }
     }
 
     /// Begins the session of a connection; whether there is room for it.
@@ -93,6 +99,7 @@ impl Connections {
         if let Some(open) = state.open.get_mut(&activity.process) {
             open.session = Some(OpenSession { cancellation, activity, is_ended: false });
         }
+        self.changed.notify_all();
         true
     }
 
@@ -117,7 +124,7 @@ impl Connections {
         let Some(Open { stream, session: Some(session), .. }) = state.open.get_mut(&process) else { return };
         if ending == Ending::Session {
             session.is_ended = true;
-            let _ = stream.shutdown(Shutdown::Read);
+            let _ = stream.socket().shutdown(Shutdown::Read);
         }
         end_at_once(&session.cancellation);
     }
@@ -134,7 +141,7 @@ impl Connections {
 
     pub fn remove(&self, process: i32) {
         self.lock().open.remove(&process);
-        self.closed.notify_all();
+        self.changed.notify_all();
     }
 
     /// Cancels what a connection waits for, if the secret is right.
@@ -153,17 +160,18 @@ impl Connections {
         for open in state.open.values() {
             open.session.iter().for_each(|session| end_at_once(&session.cancellation));
             // Nothing more comes in; what is being answered goes out.
-            let _ = open.stream.shutdown(Shutdown::Read);
+            let _ = open.stream.socket().shutdown(Shutdown::Read);
         }
+        self.changed.notify_all();
     }
 
     /// Waits until all connections are closed. After a time they are closed from here.
     pub fn wait_until_closed(&self, time: Duration) {
         let are_open = |state: &mut State| !state.open.is_empty();
-        let waited = self.closed.wait_timeout_while(self.lock(), time, are_open);
+        let waited = self.changed.wait_timeout_while(self.lock(), time, are_open);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        state.open.values().for_each(|open| drop(open.stream.shutdown(Shutdown::Both)));
-        drop(self.closed.wait_while(state, are_open));
+        state.open.values().for_each(|open| drop(open.stream.socket().shutdown(Shutdown::Both)));
+        drop(self.changed.wait_while(state, are_open));
     }
 }
 

@@ -37,6 +37,7 @@ mod server;
 mod server_state;
 mod session_settings;
 mod sessions;
+mod spare_descriptor;
 mod statement_timeout;
 mod text_rows;
 mod values;

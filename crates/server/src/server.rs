@@ -1,6 +1,6 @@
 //! Accepts connections, and ends cleanly.
 
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -13,11 +13,16 @@ use crate::client_stream::ClientStream;
 use crate::connection;
 use crate::connections::Connections;
 use crate::exposure::{self, Protection};
+use crate::report::{Report, TOO_MANY_CONNECTIONS};
 use crate::server_state::{ServerOptions, ServerState};
+use crate::spare_descriptor::{SpareDescriptor, is_out_of_descriptors};
 
 /// Connections that may be there beside the sessions: those that are being opened or have not proved who they are, and those
 /// that only cancel.
 const BEGINNING_MAX: usize = 64;
+/// How long a further one waits for room. A thousand clients that come at once are all served; clients that never begin only delay
+/// the refusal.
+const BEGINNING_WAIT: Duration = Duration::from_secs(2);
 /// Planning takes stack for each level of an expression.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
 /// How long a client that does not read may delay the end of the server.
@@ -77,8 +82,10 @@ impl Server {
     fn end(&mut self) {
         let Some(accepting) = self.accepting.take() else { return };
         self.shared.connections.stop();
-        // It waits for a connection.
-        drop(TcpStream::connect(self.address));
+        // It waits for a connection, for which there may be no descriptor before some sessions have ended.
+        while !accepting.is_finished() && TcpStream::connect(self.address).is_err() {
+            thread::sleep(Duration::from_millis(10));
+        }
         let _ = accepting.join();
         self.shared.connections.wait_until_closed(LEAVE_TIME);
     }
@@ -91,13 +98,19 @@ impl Drop for Server {
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<ServerState>) {
+    let mut spare = SpareDescriptor::of(listener);
     for stream in listener.incoming() {
+        let accepted = match stream {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error) if is_out_of_descriptors(&error) => spare.accept(listener),
+            Err(error) => Err(error),
+        };
         if shared.connections.is_stopping() {
             return;
         }
-        match stream {
-            Ok(stream) => open(stream, shared),
-            // Such as too many open files: others may close theirs.
+        match accepted {
+            Ok(Some(stream)) => open(stream, shared),
+            Ok(None) => {}
             Err(error) => {
                 tracing::warn!(%error, "a connection cannot be accepted");
                 thread::sleep(Duration::from_millis(100));
@@ -107,23 +120,27 @@ fn accept(listener: &TcpListener, shared: &Arc<ServerState>) {
 }
 
 fn open(stream: TcpStream, shared: &Arc<ServerState>) {
-    if shared.connections.beginning() >= BEGINNING_MAX {
-        tracing::warn!("a connection is closed: too many are being opened");
-        let _ = stream.shutdown(Shutdown::Both);
-        return;
+    let stream = Arc::new(ClientStream::new(stream));
+    if !shared.connections.wait_for_beginning(BEGINNING_MAX, BEGINNING_WAIT) {
+        tracing::warn!("a connection is refused: too many are being opened");
+        let report = Report::fatal(
+            TOO_MANY_CONNECTIONS,
+            format!("{BEGINNING_MAX} other connections are being opened, and none has begun its session"),
+        );
+        return connection::refuse(&stream, &report.with_hint("connect again in some seconds"));
     }
-    let Ok(key) = shared.connections.add(&stream) else { return };
+    let key = shared.connections.add(Arc::clone(&stream));
     let process = key.process;
-    let of_connection = Arc::clone(shared);
+    let (of_connection, served) = (Arc::clone(shared), Arc::clone(&stream));
     let thread = thread::Builder::new().name(format!("client {process}")).stack_size(STACK_BYTES);
     let started = thread.spawn(move || {
-        let stream = ClientStream::new(stream);
-        connection::serve(&stream, &key, &of_connection);
-        stream.close();
+        connection::serve(&served, &key, &of_connection);
+        served.close();
         of_connection.connections.remove(key.process);
     });
     if let Err(error) = started {
         tracing::warn!(%error, "cannot start a thread for a connection");
+        connection::refuse(&stream, &connection::without_thread(&error));
         shared.connections.remove(process);
     }
 }

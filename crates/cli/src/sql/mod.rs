@@ -12,6 +12,7 @@ mod group_trips;
 mod history;
 mod listing;
 mod notices;
+mod open_files;
 mod option_context;
 mod pager;
 mod past;

@@ -12,8 +12,8 @@ use tidemill_engine::WorkerProcess;
 use tidemill_server::{HttpOptions, HttpServer, Server, ServerOptions};
 use tidemill_service::{FileCatalogLog, QueryState, Runtime};
 
-use super::SessionOptions;
 use super::database::{CATALOGUE, COSTS, JOURNAL};
+use super::{SessionOptions, open_files};
 use crate::exit::Exit;
 use crate::interrupt::StopLimits;
 use crate::{interrupt, terminal};
@@ -102,6 +102,7 @@ impl Serve {
         if let Some(member) = WorkerProcess::from_environment()? {
             return Ok(super::run_member(planner, member));
         }
+        open_files::permit(self.connections)?;
         let stop = interrupt::flag_within(StopLimits::of_server(self.stop_within), "the server")?;
         // It answers that it is not ready while the queries are being started.
         let tls = self.tls()?;
