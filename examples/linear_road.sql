@@ -4,11 +4,12 @@
 --     tidemill run examples/linear_road.sql
 --
 -- The answers, in linear-road/tolls.csv and linear-road/accidents.csv, are those of the application in
--- apps/linear-road, whose operator is written in Rust. Its accounts are left out here; linear_road_split.sql has them.
+-- apps/linear-road, whose operator is written in Rust. Its accounts are left out here: linear_road_accounts.sql keeps them on a
+-- server, and linear_road_split.sql has all four types in one query.
 
 -- Cars report their position every 30 s (type 0); the other types are queries of drivers. Lines are ordered by time, so
--- there is no need to wait for late ones.
-CREATE SOURCE input (
+-- there is no need to wait for late ones. On a server, a source that is defined before takes the place of this one.
+CREATE SOURCE IF NOT EXISTS input (
     type SMALLINT, time INTEGER, vid BIGINT, speed INTEGER, xway INTEGER, lane INTEGER, dir INTEGER, seg INTEGER,
     pos INTEGER, qid BIGINT, sinit INTEGER, send INTEGER, dow INTEGER, tod INTEGER, day INTEGER,
     event_time AS to_timestamp_seconds(time),
