@@ -74,6 +74,23 @@ fn deadlines_are_measured_on_both_sides() {
     assert!(pictures.join("figure-3.svg").exists() && pictures.join("budget.svg").exists());
 }
 
+/// The answers are right, clients that nobody wants are told why, and the stream continues.
+#[test]
+fn a_server_is_asked_while_rows_come_in() {
+    let server = Some(env!("CARGO_BIN_EXE_tidemill").into());
+    let arguments = tidemill_bench_server::Arguments { server, ..quick() };
+    tidemill_bench_server::run(&arguments).unwrap_or_else(|error| panic!("{error:?}"));
+}
+
+fn quick() -> tidemill_bench_server::Arguments {
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        arguments: tidemill_bench_server::Arguments,
+    }
+    <Command as clap::Parser>::parse_from(["bench", "--quick"]).arguments
+}
+
 /// A core that this process may use.
 fn core() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

@@ -52,6 +52,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
             "tidemill-allocator",
             "tidemill-bench-processes",
             "tidemill-bench-realtime",
+            "tidemill-bench-server",
             "tidemill-bench-split",
             "tidemill-engine",
             "tidemill-connect",
