@@ -99,7 +99,7 @@ mod connection_tests;
 
 pub use chunk_builder::ChunkBuilder;
 pub use clock::{
-    Beginning, ClockRun, DatabaseClock, DatabaseCut, DurableClockRun, DurableUse, Held, OpenSource,
+    Beginning, ClockRun, DatabaseClock, DatabaseCut, DurableClockRun, DurableUse, Held, KeptRows, OpenSource,
     QueryFolder, QueryLag, QueryPosition, RING_BYTES_MAX, SourceKey, SourceUse,
 };
 pub use durable::{

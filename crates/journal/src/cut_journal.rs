@@ -93,6 +93,11 @@ impl CutJournal {
         self.read_last().ok().flatten()
     }
 
+    /// How many bytes the log has.
+    pub fn bytes(&self) -> u64 {
+        self.progress.bytes()
+    }
+
     /// Reports that the cuts up to this cycle are no longer needed.
     pub fn release(&self, cycle: u64) {
         self.progress.release(cycle.saturating_add(1));

@@ -10,11 +10,14 @@ use tidemill_core::error::Cause;
 use tidemill_core::{Cut, CutLog};
 use tidemill_journal::{
     CutJournal, Epoch, Journal, Medium, StreamProgress, StreamReader, StreamSettings, StreamWriter, database,
+    inspect,
 };
 use tracing::warn;
 
 use super::lock;
 use super::lost_rows::{SourceInCuts, SourceMark};
+use super::need::{Need, least};
+use super::stopped_queries::{JournaledSource, KeptRows, StoppedQuery};
 use crate::feed_settings::FeedSettings;
 
 /// Cuts that no query needs any more are kept up to this many bytes, for queries that begin with the earliest rows.
@@ -34,21 +37,16 @@ struct JournalState {
     sources: Vec<String>,
     /// How far the journals of the open sources are.
     progress: BTreeMap<usize, Arc<StreamProgress>>,
+    /// The most bytes that each of these may have.
+    bytes_max: BTreeMap<usize, u64>,
     /// From where on each query needs cuts and rows.
     needs: BTreeMap<String, Need>,
+    /// Queries that are stopped, and may continue.
+    stopped: BTreeMap<String, StoppedQuery>,
     /// Queries that will begin, and whose needs are not known yet: until then, nothing is removed.
     expected: BTreeSet<String>,
     /// What has happened to the journal, in order.
     epochs: Vec<Epoch>,
-}
-
-/// From where on a query needs what was journaled.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Need {
-    /// The last cycle that it does not need; `None`: it needs all.
-    pub after: Option<u64>,
-    /// For each of its sources, the first position that it needs.
-    pub positions: Vec<(usize, u64)>,
 }
 
 /// What a query needs of the journal of one source.
@@ -146,6 +144,7 @@ impl ClockJournal {
         };
         let (writer, reader) = self.journal.stream(name, schema, settings)?;
         state.progress.insert(index, writer.progress());
+        state.bytes_max.insert(index, settings.bytes_max);
         Ok((index, writer, reader))
     }
 
@@ -235,8 +234,9 @@ impl ClockJournal {
     pub fn enter(&self, query: &str, need: Need) {
         let mut state = lock(&self.state);
         state.expected.remove(query);
+        state.stopped.remove(query);
         state.needs.insert(query.to_owned(), need);
-        self.release(&state);
+        self.release(&mut state);
     }
 
     /// A query that is there needs no more than this from here on.
@@ -244,7 +244,7 @@ impl ClockJournal {
         let mut state = lock(&self.state);
         if let Some(known) = state.needs.get_mut(query) {
             *known = need;
-            self.release(&state);
+            self.release(&mut state);
         }
     }
 
@@ -253,27 +253,100 @@ impl ClockJournal {
         let mut state = lock(&self.state);
         state.expected.remove(query);
         state.needs.remove(query);
-        self.release(&state);
+        state.stopped.remove(query);
+        self.release(&mut state);
+    }
+
+    /// A query does not run, and may continue with what it has in a folder: what it needs for that is kept, up to a limit.
+    pub fn keep_for(&self, query: &str, folder: &Path) -> Result<(), Cause> {
+        let stopped = self.stopped_in(folder);
+        let mut state = lock(&self.state);
+        if let Ok(Some(stopped)) = &stopped {
+            state.stopped.insert(query.to_owned(), stopped.clone());
+        }
+        state.expected.remove(query);
+        state.needs.remove(query);
+        self.release(&mut state);
+        stopped.map(drop)
+    }
+
+    /// What is kept for a query that is stopped; `None`: there is none of this name, or it has never begun.
+    pub fn kept_for(&self, query: &str) -> Result<Option<KeptRows>, Cause> {
+        let mut state = lock(&self.state);
+        let JournalState { stopped, progress, bytes_max, needs, .. } = &mut *state;
+        let Some(stopped) = stopped.get_mut(query) else { return Ok(None) };
+        let next = stopped.need.after.map_or(0, |cycle| cycle + 1);
+        // Read once, because going back in the log takes time.
+        if stopped.waits_since_ns.is_none() && (self.cuts.start()..self.cuts.end()).contains(&next) {
+            stopped.waits_since_ns = self.cuts.cut(next)?.map(|cut| cut.closed_at_ns);
+        }
+        Ok(Some(stopped.kept(&open_sources(progress, bytes_max, needs))))
+    }
+
+    /// Where a query continues that has this folder; `None`: it has never begun, or needs nothing of this journal.
+    fn stopped_in(&self, folder: &Path) -> Result<Option<StoppedQuery>, Cause> {
+        let description = if folder.is_dir() { inspect::query(folder)? } else { None };
+        let Some(description) = description else { return Ok(None) };
+        let sources: Vec<usize> =
+            database::sources_of_query(&description).filter_map(|name| self.place_of(name)).collect();
+        if sources.is_empty() {
+            // It has a clock and a journal of its own.
+            return Ok(None);
+        }
+        // The oldest one that is there is the oldest one that a start may need.
+        let after = inspect::list(folder)?.snapshots.first().copied();
+        let cut = match after {
+            Some(cycle) if cycle >= self.cuts.start() => self.cuts.cut(cycle)?,
+            _ => None,
+        };
+        let position = |source: usize| cut.as_ref().map_or(0, |cut| self.in_cuts(source).at(cut).position);
+        let positions = sources.into_iter().map(|source| (source, position(source))).collect();
+        let is_let_go = after.is_some() && cut.is_none();
+        Ok(Some(StoppedQuery { need: Need { after, positions }, is_let_go, ..StoppedQuery::default() }))
     }
 
     /// Lets go what no query needs.
-    fn release(&self, state: &JournalState) {
-        if !state.expected.is_empty() {
+    fn release(&self, state: &mut JournalState) {
+        let JournalState { stopped, progress, bytes_max, needs, expected, .. } = state;
+        if !expected.is_empty() {
             return;
         }
+        let sources = open_sources(progress, bytes_max, needs);
+        for (query, stopped) in stopped.iter_mut() {
+            if stopped.let_go_if_due(&sources, &self.cuts) {
+                let after = stopped.need.after;
+                warn!(
+                    query,
+                    after, "the rows that a stopped query needs are too many, and are no longer kept"
+                );
+            }
+        }
+        let stopped = stopped.values().filter(|stopped| !stopped.is_let_go).map(|stopped| &stopped.need);
+        let needs: Vec<&Need> = needs.values().chain(stopped).collect();
         // The cut behind which the slowest begins is kept: after a crash, it may be the last one whose rows are all there.
-        let after = state.needs.values().map(|need| need.after).min().flatten();
+        let after = needs.iter().map(|need| need.after).min().flatten();
         if let Some(before) = after.and_then(|cycle| cycle.checked_sub(1)) {
             self.cuts.release(before);
         }
-        for (index, progress) in &state.progress {
-            let positions = state.needs.values().flat_map(|need| &need.positions);
-            let least = positions.filter(|(source, _)| source == index).map(|(_, position)| *position).min();
-            if let Some(position) = least {
+        for (index, progress) in progress {
+            if let Some(position) = least(needs.iter().copied(), *index) {
                 progress.release(position);
             }
         }
     }
+}
+
+/// The sources that are open, with what the queries need of them that run.
+fn open_sources<'a>(
+    progress: &'a BTreeMap<usize, Arc<StreamProgress>>,
+    bytes_max: &BTreeMap<usize, u64>,
+    needs: &BTreeMap<String, Need>,
+) -> BTreeMap<usize, JournaledSource<'a>> {
+    let open = |(index, progress): (&usize, &'a Arc<StreamProgress>)| {
+        let bytes_max = bytes_max.get(index).copied().unwrap_or(u64::MAX);
+        (*index, JournaledSource { progress, bytes_max, needed: least(needs.values(), *index) })
+    };
+    progress.iter().map(open).collect()
 }
 
 #[cfg(test)]

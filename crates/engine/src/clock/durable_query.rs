@@ -10,7 +10,8 @@ use tidemill_flow::Resume;
 use tidemill_journal::{Journal, StoredSnapshot, database};
 use tidemill_plan::Plan;
 
-use super::clock_journal::{ClockJournal, Need, SourceJournal};
+use super::clock_journal::{ClockJournal, SourceJournal};
+use super::need::Need;
 use super::query_position::GivenNumbers;
 use super::query_replay::{QueryReplay, of_sources};
 use super::query_state::DurableState;
@@ -194,6 +195,10 @@ fn begin(
     };
     let after = stored.as_ref().map(|stored| &stored.cut);
     check_there(after, log, own)?;
+    // Of a query that was stopped for long, they may have been let go.
+    if !keeps(after, log, own) {
+        check_there(after, log, own)?;
+    }
     let next = after.map_or(0, |cut| cut.cycle + 1);
     let start = |source: usize| after.map_or(0, |cut| cut.positions[source]);
     let events = own.iter().enumerate().map(|(at, source)| source.progress.end().saturating_sub(start(at)));
@@ -303,6 +308,14 @@ fn check_there(after: Option<&Cut>, log: &ClockJournal, own: &[SourceJournal]) -
         }
     }
     Ok(())
+}
+
+/// What the query needs behind a cut stays until it has begun; whether it is there.
+fn keeps(after: Option<&Cut>, log: &ClockJournal, own: &[SourceJournal]) -> bool {
+    let keep = |(at, source): (usize, &SourceJournal)| {
+        source.progress.keep_from(after.map_or(0, |cut| cut.positions[at]))
+    };
+    log.cuts().keep_from(after.map_or(0, |cut| cut.cycle + 1)) && own.iter().enumerate().all(keep)
 }
 
 fn of_earlier_version() -> Cause {

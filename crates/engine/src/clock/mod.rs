@@ -5,6 +5,7 @@ mod clock_journal;
 mod durable_query;
 mod entry;
 mod lost_rows;
+mod need;
 mod query_cycles;
 mod query_position;
 mod query_replay;
@@ -14,6 +15,7 @@ mod source_replay;
 mod source_state;
 mod source_use;
 mod state;
+mod stopped_queries;
 mod subscription;
 
 use std::path::Path;
@@ -36,6 +38,7 @@ use self::source_state::SourceState;
 pub use self::source_use::{DurableUse, OpenSource, SourceKey, SourceUse};
 use self::state::ClockState;
 pub use self::state::DatabaseCut;
+pub use self::stopped_queries::KeptRows;
 pub use self::subscription::ClockRun;
 use crate::feed_state::FeedState;
 
@@ -175,6 +178,24 @@ impl DatabaseClock {
         if let Some(journal) = &self.shared.journal {
             journal.forget(query);
         }
+    }
+
+    /// The durable query of this name does not run, and may continue with what it has in a folder: the journal keeps what it
+    /// needs for that, up to half of the limit of each source. Once that is reached, or if the folder cannot be read, the journal
+    /// keeps nothing more for it.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn keep_for(&self, query: &str, folder: &Path) -> Result<(), Cause> {
+        self.shared.journal.as_ref().map_or(Ok(()), |journal| journal.keep_for(query, folder))
+    }
+
+    /// What the journal keeps for a query that is stopped; `None`: it keeps nothing for one of this name.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn kept_for(&self, query: &str) -> Result<Option<KeptRows>, Cause> {
+        self.shared.journal.as_ref().map_or(Ok(None), |journal| journal.kept_for(query))
     }
 
     /// The newest cuts, oldest first: some thousand of them are kept.
