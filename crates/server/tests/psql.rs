@@ -108,6 +108,18 @@ fn the_catalogue_is_shown() {
         shown("\\d reports"),
         "at|timestamp without time zone|||\nvehicle|bigint|||\nspeed|double precision|||\n"
     );
+    assert!(shown("\\d+").starts_with("public|Big One|view|me|permanent|"), "{}", shown("\\d+"));
+    assert!(shown("\\d+ parity").starts_with("odd|bigint||not null||plain|"), "{}", shown("\\d+ parity"));
+    assert_eq!(shown("\\df"), "");
+    let list = "SELECT array_to_string(ARRAY(SELECT attname FROM pg_attribute AS a WHERE a.attrelid = c.oid \
+                ORDER BY 1), ' ') FROM pg_class AS c WHERE c.relname = 'reports'";
+    assert_eq!(shown(list), "at speed vehicle\n");
+    let refused = psql(&server, &[], &["SELECT ARRAY(SELECT odd FROM parity)"]).unwrap();
+    assert!(
+        text(&refused.stderr).contains("ARRAY(SELECT ...) is not part of the language"),
+        "{}",
+        text(&refused.stderr)
+    );
     assert_eq!(shown("\\d \"Big One\""), "vehicle|bigint|||\nspeed|double precision|||\n");
     assert_eq!(shown("\\d parity"), "odd|bigint||not null|\nn|bigint||not null|\n");
     assert!(shown("\\l").starts_with("tidemill|me|UTF8|"), "{}", shown("\\l"));

@@ -137,6 +137,14 @@ fn only_owners_see_and_end_what_others_do_and_nobody_sees_passwords() {
         let explained = "SELECT query FROM pg_stat_activity WHERE query LIKE 'EXPLAIN%'";
         let explained = first.query_one(explained, &[]).await.unwrap();
         assert_eq!(explained.get::<_, &str>(0), "EXPLAIN CREATE ...");
+        // Each session has the number of its user.
+        let known = "SELECT count(*) AS n FROM pg_stat_activity AS a JOIN pg_roles AS r ON r.oid = a.usesysid \
+                     AND r.rolname = a.usename JOIN pg_user AS u ON u.usesysid = a.usesysid AND u.usename = a.usename";
+        assert_eq!(
+            number(&ada, known).await,
+            number(&ada, "SELECT count(*) AS n FROM pg_stat_activity WHERE usename <> 'me'").await
+        );
+        assert!(number(&eve, known).await >= 2);
         let seen = "SELECT query FROM pg_stat_activity WHERE usename = 'ada'";
         assert_eq!(eve.query_one(seen, &[]).await.unwrap().get::<_, &str>(0), "<insufficient privilege>");
         let error = eve.query_one(&format!("SELECT pg_cancel_backend({session})"), &[]).await.unwrap_err();

@@ -47,7 +47,7 @@ pub(crate) fn planner(
         }
     }
     if is_named("pg_stat_activity") {
-        planner.add_table("pg_stat_activity", sessions::activity(sessions).rows());
+        planner.add_table("pg_stat_activity", sessions::activity(sessions, &relations).rows());
     }
     functions::register(&mut planner, &relations, settings);
     sessions::register(&mut planner, sessions);

@@ -205,11 +205,19 @@ impl Relations {
         vec!["public".into(), relation.name.as_str().into(), self.user.as_str().into()]
     }
 
-    /// The users, each with its number. The one who asks has that of the owner of everything, as there is only one.
+    /// The number of a user. The one who asks has that of the owner of everything, as there is only one; and so has everybody, if
+    /// nobody is asked who he is.
+    pub fn number_of(&self, user: &str) -> i64 {
+        match self.users.is_empty() || user == self.user {
+            true => OWNER,
+            false => oid(&format!("user {user}")),
+        }
+    }
+
+    /// The users, each with its number.
     fn known(&self) -> impl Iterator<Item = (i64, &str, Role)> {
         let own = self.users.is_empty().then_some((OWNER, self.user.as_str(), Role::Owner));
-        let number = |name: &str| if name == self.user { OWNER } else { oid(&format!("user {name}")) };
-        let users = self.users.iter().map(move |user| (number(&user.name), user.name.as_str(), user.role));
+        let users = self.users.iter().map(|user| (self.number_of(&user.name), user.name.as_str(), user.role));
         own.into_iter().chain(users)
     }
 
@@ -303,6 +311,8 @@ fn attribute(relation: i64, field: &Field, at: i64) -> Vec<Cell> {
     row.extend([i64::from(kind.oid()), i64::from(kind.size()), at, -1].map(Cell::from));
     row.extend([(!field.is_nullable()).into(), false.into(), "".into(), "".into()]);
     row.extend([false.into(), true.into(), 0_i64.into(), dimensions.into(), Cell::Null, Cell::Null]);
+    // Of PostgreSQL, values of a fixed size are plain, and others extended.
+    row.extend([if kind.size() < 0 { "x" } else { "p" }.into(), "".into(), (-1_i64).into()]);
     row
 }
 
@@ -406,6 +416,9 @@ const PG_ATTRIBUTE: &[(&str, CellKind)] = &[
     ("attndims", Number),
     ("attacl", Texts),
     ("attoptions", Texts),
+    ("attstorage", Text),
+    ("attcompression", Text),
+    ("attstattarget", Number),
 ];
 
 const PG_TYPE: &[(&str, CellKind)] = &[

@@ -10,7 +10,7 @@ use tidemill_engine::arrow::schema::DataType;
 use tidemill_sql::Planner;
 
 use super::functions::numbers;
-use super::numbers::oid;
+use super::relations::Relations;
 use super::table::CellKind::{Moment, Number, Text};
 use super::table::{Cell, Table};
 use crate::activity::{Activity, Ending};
@@ -21,7 +21,7 @@ pub(super) const NAMES: [&str; 4] =
     ["pg_backend_pid", "pg_cancel_backend", "pg_stat_activity", "pg_terminate_backend"];
 
 /// `pg_stat_activity`. A session sees what others of its user execute; an owner sees all.
-pub(super) fn activity(sessions: &Sessions) -> Table {
+pub(super) fn activity(sessions: &Sessions, relations: &Relations) -> Table {
     let moment = |time: SystemTime| {
         Cell::Moment(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64)
     };
@@ -30,7 +30,7 @@ pub(super) fn activity(sessions: &Sessions) -> Table {
             1_i64.into(),
             "tidemill".into(),
             i64::from(activity.process).into(),
-            oid(&activity.user).into(),
+            relations.number_of(&activity.user).into(),
             activity.user.as_str().into(),
             activity.application.as_str().into(),
             activity.client.as_str().into(),

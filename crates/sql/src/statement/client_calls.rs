@@ -210,7 +210,8 @@ fn as_aggregate(query: &mut Query) {
     }
 }
 
-fn reads_catalogue(select: &Select) -> bool {
+/// Whether a query reads relations of the catalogue only, and is not grouped.
+pub(super) fn reads_catalogue(select: &Select) -> bool {
     let is_of_catalogue = |relation: &TableFactor| match relation {
         TableFactor::Table { name, args: None, .. } => last(name).is_some_and(|name| name.starts_with("pg_")),
         _ => false,

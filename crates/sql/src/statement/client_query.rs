@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::client_calls::{Calls, call, cast, has_aggregate, last};
+use super::client_lists::Lists;
 use super::{StatementKind, like_escape};
 use crate::text::walk::{walk, walk_mut};
 
@@ -67,6 +68,7 @@ pub(super) fn translate(kind: &mut StatementKind) {
             let _ = walk_mut(query, &mut WithoutEmpty);
             keep_parameters(query, given);
             let _ = walk_mut(query, &mut Words);
+            let _ = walk_mut(query, &mut Lists);
             let _ = walk_mut(query, &mut Calls);
         }
         StatementKind::Explain { statement, .. } => translate(&mut statement.kind),

@@ -11,6 +11,7 @@ mod client_calls;
 mod client_format;
 mod client_query;
 mod columns;
+mod client_lists;
 mod compared_lists;
 mod create_function;
 mod create_places;
