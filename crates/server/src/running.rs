@@ -14,6 +14,11 @@ pub(crate) fn replace(session: &mut Session, statement: &Statement) -> Option<Re
     Some(replaced.map(|inherited| Report::notice(SUCCESSFUL, inherited.describe(name))))
 }
 
+/// Whether the client is told what a statement has done: what its query keeps, and what it misses.
+pub(crate) fn is_told(kind: &StatementKind) -> bool {
+    matches!(kind, StatementKind::Stop(_) | StatementKind::Start(_) | StatementKind::Alter(_))
+}
+
 /// Starts what a definition has added, under its name, and ends what it has replaced or dropped.
 pub(crate) fn follow(session: &mut Session, statement: &Statement) -> Result<(), Report> {
     match &statement.kind {
@@ -35,11 +40,7 @@ fn has_input(input: Option<&SinkInput>) -> bool {
 }
 
 fn start(session: &mut Session, name: &str) -> Result<(), Report> {
-    let base = session.settings().journal.clone();
-    // Each query has a folder of its own.
-    session.settings_mut().journal = session.runtime().query_folder(name).or(base.clone());
-    let pipeline = session.pipeline_of(&[name]).map_err(Report::from);
-    session.settings_mut().journal = base;
+    let pipeline = session.pipeline_by_itself(name).map_err(Report::from);
     let started = pipeline.and_then(|pipeline| {
         end(session, name)?;
         let is_strict = session.is_strict();
@@ -50,8 +51,7 @@ fn start(session: &mut Session, name: &str) -> Result<(), Report> {
     }
     started.map_err(|report| {
         let message = format!("'{name}' is defined, but it is not running: {}", report.message);
-        let hint =
-            report.hint.unwrap_or_else(|| "DROP it, and create it again once the cause is fixed".to_owned());
+        let hint = report.hint.unwrap_or_else(|| "START it once the cause is fixed, or DROP it".to_owned());
         Report { message, hint: Some(hint), ..report }
     })
 }
@@ -64,7 +64,7 @@ fn end(session: &Session, name: &str) -> Result<(), Cause> {
             runtime.abandon(name)?;
             runtime.forget(name)
         }
-        Ok(QueryState::Ended | QueryState::Failed) => runtime.forget(name),
+        Ok(QueryState::Ended | QueryState::Stopped | QueryState::Failed) => runtime.forget(name),
         Err(_) => Ok(()),
     }
 }

@@ -163,3 +163,31 @@ n,text
     let expected = "CREATE SOURCE\nCREATE MATERIALIZED VIEW\nCOPY 1\nCOPY 2\nCOPY 0\n";
     assert_eq!(text(&output.stdout), expected, "{}", text(&output.stderr));
 }
+
+#[test]
+fn a_stopped_view_says_so_to_whoever_reads_it() {
+    let server = serve();
+    let define = "CREATE MATERIALIZED VIEW ticks AS SELECT max(value) AS n FROM sequence(rate => 100)";
+    let Some(defined) = psql(&server, &[], &[define]) else { return };
+    assert_eq!(text(&defined.stderr), "");
+    let both = |command: &str| {
+        let output = psql(&server, &["-A", "-t"], &[command]).unwrap();
+        (text(&output.stdout), text(&output.stderr))
+    };
+    let (done, notice) = both("STOP MATERIALIZED VIEW ticks");
+    assert!(done == "STOP\n" && notice.starts_with("NOTICE:  'ticks' is stopped."), "{done}{notice}");
+    let (_, notice) = both("SELECT n FROM ticks");
+    assert!(notice.starts_with("NOTICE:  'ticks' is stopped"), "{notice}");
+    assert!(both("SHOW QUERIES").0.starts_with("ticks|stopped|"), "{}", both("SHOW QUERIES").0);
+    let (done, error) = both("BEGIN; START MATERIALIZED VIEW ticks");
+    assert!(
+        done.starts_with("BEGIN") && error.contains("a definition takes effect at once"),
+        "{done}{error}"
+    );
+    let (done, notice) = both("START MATERIALIZED VIEW ticks");
+    assert!(done == "START\n" && notice.contains("are missed"), "{done}{notice}");
+    assert_eq!(both("SELECT count(*) FROM ticks").1, "");
+    let (done, error) = both("ALTER MATERIALIZED VIEW ticks SET (max_latency = '1 s')");
+    assert!(done.is_empty() && error.contains("its sources keep no rows"), "{done}{error}");
+    assert!(error.contains("LINE 1: ALTER MATERIALIZED VIEW ticks"), "{error}");
+}

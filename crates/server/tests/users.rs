@@ -84,6 +84,9 @@ fn each_role_does_what_it_may_and_changes_count_at_once() {
         for text in [
             "CREATE VIEW two AS SELECT 2 AS n",
             "DROP VIEW one",
+            "STOP MATERIALIZED VIEW one",
+            "START SINK one",
+            "ALTER SINK one SET (max_latency = '1 s')",
             "SET workers = 256",
             "CREATE USER mallory PASSWORD 'm' ROLE owner",
             "ALTER USER eve ROLE owner",

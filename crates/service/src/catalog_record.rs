@@ -12,19 +12,22 @@ const NO_DEFINITION: u64 = 0;
 /// The version of the records that are not definitions.
 const VERSION: u32 = 1;
 const STARTED: u8 = 1;
-const STOPPED: u8 = 2;
+const ENDED: u8 = 2;
 const USER: u8 = 3;
 const USER_DROPPED: u8 = 4;
 const REPLACED: u8 = 5;
+const STOPPED: u8 = 6;
 
 /// One record of a catalogue's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CatalogRecord {
     /// A definition. One that drops an output ends the query that writes to nothing else.
     Definition(Arc<Definition>),
-    /// A query runs by name from here on, until it is stopped. Another one of this name takes its place.
+    /// A query runs by name from here on, until it is stopped or has ended. Another one of this name takes its place.
     Started(StartedQuery),
-    /// The query of this name was stopped, has written everything, or was forgotten: it does not run again by itself.
+    /// The query of this name has written everything, was dropped, or was forgotten: it does not run again.
+    Ended(String),
+    /// The query of this name is stopped from here on, until it is started again.
     Stopped(String),
     /// A definition, and the query that runs by its name from here on, in the place of another one if there was one.
     Replaced(Arc<Definition>, StartedQuery),
@@ -74,7 +77,7 @@ impl CatalogRecord {
     ///
     /// ```
     /// use tidemill_service::CatalogRecord;
-    /// let record = CatalogRecord::Stopped("totals".to_owned());
+    /// let record = CatalogRecord::Ended("totals".to_owned());
     /// assert_eq!(CatalogRecord::decode(&record.encode()), Some(record));
     /// assert_eq!(CatalogRecord::decode(b"something else"), None);
     /// ```
@@ -95,6 +98,10 @@ impl CatalogRecord {
                 head(REPLACED);
                 bytes.put_bytes(&definition.encode());
                 query.put(&mut bytes);
+            }
+            CatalogRecord::Ended(name) => {
+                head(ENDED);
+                bytes.put_bytes(name.as_bytes());
             }
             CatalogRecord::Stopped(name) => {
                 head(STOPPED);
@@ -137,6 +144,7 @@ fn taken(fields: &mut Fields<'_>) -> Result<CatalogRecord, Malformed> {
             let definition = Definition::decode(fields.bytes()?).ok_or(Malformed)?;
             Ok(CatalogRecord::Replaced(Arc::new(definition), StartedQuery::take(fields)?))
         }
+        ENDED => fields.text().map(CatalogRecord::Ended),
         STOPPED => fields.text().map(CatalogRecord::Stopped),
         USER => {
             let (name, role) = (fields.text()?, fields.text()?);
@@ -168,7 +176,8 @@ mod tests {
             CatalogRecord::Definition(Arc::new(definition.clone())),
             CatalogRecord::Started(started.clone()),
             CatalogRecord::Replaced(Arc::new(definition.clone()), started),
-            CatalogRecord::Stopped(String::new()),
+            CatalogRecord::Ended(String::new()),
+            CatalogRecord::Stopped("q".to_owned()),
             CatalogRecord::User(User {
                 name: "ada".to_owned(),
                 role: Role::Owner,

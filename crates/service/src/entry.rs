@@ -31,7 +31,9 @@ impl Entry {
     pub fn is_over(&self) -> bool {
         match self {
             Entry::Starting(_) => false,
-            Entry::Started(query) => matches!(query.state(), QueryState::Ended | QueryState::Failed),
+            Entry::Started(query) => {
+                matches!(query.state(), QueryState::Ended | QueryState::Stopped | QueryState::Failed)
+            }
         }
     }
 }

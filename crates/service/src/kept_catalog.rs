@@ -1,10 +1,10 @@
 //! The newest version of the catalogue, and the log behind it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_engine::Cause;
-use tidemill_sql::{Catalog, ViewHandle};
+use tidemill_sql::{Catalog, Definition, ViewHandle};
 
 use crate::catalog_log::CatalogLog;
 use crate::catalog_record::{CatalogRecord, StartedQuery};
@@ -44,6 +44,8 @@ struct Log {
     log: Box<dyn CatalogLog>,
     /// The queries that the log says to start again, each with a number of its own.
     started: BTreeMap<String, u64>,
+    /// Those that it says to be stopped.
+    stopped: BTreeSet<String>,
     starts: u64,
     /// Those of them that are still to be started for the first time.
     announced: BTreeMap<String, Start>,
@@ -65,7 +67,13 @@ impl Versions {
 impl KeptCatalog {
     pub fn new(catalog: Catalog, log: Box<dyn CatalogLog>, users: Users) -> KeptCatalog {
         let versions = Versions { readable: catalog.clone(), defined: catalog, views: BTreeMap::new() };
-        let log = Log { log, started: BTreeMap::new(), starts: 0, announced: BTreeMap::new() };
+        let log = Log {
+            log,
+            started: BTreeMap::new(),
+            stopped: BTreeSet::new(),
+            starts: 0,
+            announced: BTreeMap::new(),
+        };
         KeptCatalog { log: Mutex::new(log), versions: Mutex::new(versions), users: Mutex::new(users) }
     }
 
@@ -166,7 +174,7 @@ impl KeptCatalog {
     pub fn withdraw(&self, name: &str) -> Result<(), Cause> {
         let mut log = lock(&self.log);
         match log.announced.contains_key(name) {
-            true => log.stop(name),
+            true => log.end(name),
             false => Ok(()),
         }
     }
@@ -181,19 +189,46 @@ impl KeptCatalog {
         plan: impl FnOnce(Catalog) -> Result<Catalog, Error>,
     ) -> Result<Start, Error> {
         let mut log = lock(&self.log);
+        let (definition, next) = self.next(plan)?;
+        log.log.append(&CatalogRecord::Replaced(definition, query.clone()))?;
+        let start = log.note_started(query.name);
+        self.exchange(next, views);
+        Ok(start)
+    }
+
+    /// Makes the next version, in which the definition of a query that is stopped is replaced. Its views are read as before.
+    pub fn redefine(
+        &self,
+        views: &[ViewHandle],
+        plan: impl FnOnce(Catalog) -> Result<Catalog, Error>,
+    ) -> Result<(), Error> {
+        let mut log = lock(&self.log);
+        let (definition, next) = self.next(plan)?;
+        log.log.append(&CatalogRecord::Definition(definition))?;
+        self.exchange(next, views);
+        Ok(())
+    }
+
+    /// The next version, which has one more definition. The log is locked.
+    fn next(
+        &self,
+        plan: impl FnOnce(Catalog) -> Result<Catalog, Error>,
+    ) -> Result<(Arc<Definition>, Catalog), Error> {
         let base = self.defined();
         let version = base.version() as usize;
         let next = plan(base)?;
         let [definition] = &next.definitions()[version..] else {
             return Err(Cause::bug("what replaces a definition is not one definition").into());
         };
-        log.log.append(&CatalogRecord::Replaced(Arc::clone(definition), query.clone()))?;
-        let start = log.note_started(query.name);
+        Ok((Arc::clone(definition), next))
+    }
+
+    /// The next version counts, and these are its views of their names.
+    fn exchange(&self, next: Catalog, views: &[ViewHandle]) {
         let mut versions = lock(&self.versions);
         versions.views.extend(views.iter().map(|view| (view.name().to_owned(), next.own_view(view))));
         versions.defined = next;
         versions.attach();
-        Ok(start)
     }
 
     /// Notes that the log says to start a query again.
@@ -201,16 +236,32 @@ impl KeptCatalog {
         lock(&self.log).note_started(name)
     }
 
-    /// Records that a query does not start again by itself.
+    /// Notes that the log says a query to be stopped.
+    pub fn note_stopped(&self, name: String) {
+        lock(&self.log).stopped.insert(name);
+    }
+
+    /// Records that a query is stopped, until it is started.
     pub fn stopped(&self, name: &str) -> Result<(), Cause> {
         lock(&self.log).stop(name)
     }
 
-    /// As `stopped`, unless the query has been started again since.
+    /// As `stopped`, unless the log says so already.
+    pub fn still_stopped(&self, name: &str) -> Result<(), Cause> {
+        let mut log = lock(&self.log);
+        if log.stopped.contains(name) { Ok(()) } else { log.stop(name) }
+    }
+
+    /// Records that a query does not start again.
+    pub fn forgotten(&self, name: &str) -> Result<(), Cause> {
+        lock(&self.log).end(name)
+    }
+
+    /// As `forgotten`, unless the query has been started again since.
     pub fn ended(&self, name: &str, start: Start) -> Result<(), Cause> {
         let mut log = lock(&self.log);
         match log.started.get(name) == Some(&start.0) {
-            true => log.stop(name),
+            true => log.end(name),
             false => Ok(()),
         }
     }
@@ -252,13 +303,21 @@ impl KeptCatalog {
 impl Log {
     fn note_started(&mut self, name: String) -> Start {
         self.starts += 1;
+        self.stopped.remove(&name);
         self.started.insert(name, self.starts);
         Start(self.starts)
     }
 
     fn stop(&mut self, name: &str) -> Result<(), Cause> {
-        if self.started.contains_key(name) {
-            self.log.append(&CatalogRecord::Stopped(name.to_owned()))?;
+        self.log.append(&CatalogRecord::Stopped(name.to_owned()))?;
+        self.forget(name);
+        self.stopped.insert(name.to_owned());
+        Ok(())
+    }
+
+    fn end(&mut self, name: &str) -> Result<(), Cause> {
+        if self.started.contains_key(name) || self.stopped.contains(name) {
+            self.log.append(&CatalogRecord::Ended(name.to_owned()))?;
             self.forget(name);
         }
         Ok(())
@@ -266,6 +325,7 @@ impl Log {
 
     fn forget(&mut self, name: &str) {
         self.started.remove(name);
+        self.stopped.remove(name);
         self.announced.remove(name);
     }
 }

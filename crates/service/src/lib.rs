@@ -26,11 +26,13 @@
 //! assert_eq!(rows.num_rows(), 2);
 //! ```
 
+mod altering;
 mod announcement;
 mod batch_queue;
 mod cancellation;
 mod catalog_log;
 mod catalog_record;
+mod change;
 mod dataflow;
 mod entry;
 mod error;
@@ -50,6 +52,7 @@ mod row_stream;
 mod runtime;
 mod session;
 mod starting;
+mod stopping;
 mod subscription;
 mod superfluous;
 mod unread;

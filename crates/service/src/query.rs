@@ -34,6 +34,8 @@ pub(crate) struct NamedQuery {
     told: Condvar,
     /// Whether it ends only because its database is closed, and is to run again with it.
     is_closed: AtomicBool,
+    /// Whether it was stopped, and may continue.
+    is_stopped: AtomicBool,
     /// As whom and what it was started.
     pub identity: Identity,
     pub views: Vec<ViewHandle>,
@@ -82,6 +84,7 @@ impl NamedQuery {
             ended: Condvar::new(),
             told: Condvar::new(),
             is_closed: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(false),
         });
         let watched = Arc::clone(&query);
         let thread = thread::Builder::new().name(format!("query {name}"));
@@ -93,9 +96,25 @@ impl NamedQuery {
 
     /// A query that could not be started.
     pub fn failed(identity: Identity, cause: Cause) -> Arc<NamedQuery> {
+        NamedQuery::without_run(identity, Vec::new(), cause, false)
+    }
+
+    /// A query that was stopped before the database was opened.
+    pub fn stopped(identity: Identity, views: Vec<ViewHandle>) -> Arc<NamedQuery> {
+        let cause =
+            Cause::operation(format!("query '{}' is stopped; START continues it", identity.kept.name));
+        NamedQuery::without_run(identity, views, cause, true)
+    }
+
+    fn without_run(
+        identity: Identity,
+        views: Vec<ViewHandle>,
+        cause: Cause,
+        is_stopped: bool,
+    ) -> Arc<NamedQuery> {
         Arc::new(NamedQuery {
             identity,
-            views: Vec::new(),
+            views,
             recovered: None,
             begins_after: None,
             position: None,
@@ -107,6 +126,7 @@ impl NamedQuery {
             ended: Condvar::new(),
             told: Condvar::new(),
             is_closed: AtomicBool::new(false),
+            is_stopped: AtomicBool::new(is_stopped),
         })
     }
 
@@ -182,6 +202,17 @@ impl NamedQuery {
         self.told.notify_all();
     }
 
+    /// As [`close`](NamedQuery::close), because it was stopped: it may continue.
+    pub fn stop_for_now(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        self.close();
+    }
+
+    /// Whether it was stopped, and may continue.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::SeqCst)
+    }
+
     /// Other things run beside it from now on.
     pub fn keep_deadline_beside(&self, planner: &Planner) {
         if let Life::Running(running) = &*self.lock() {
@@ -212,6 +243,7 @@ impl NamedQuery {
             Life::Running(running) if running.has_ended() => QueryState::Ending,
             Life::Running(_) => QueryState::Running,
             Life::Ending(_) => QueryState::Ending,
+            Life::Ended(_) if self.is_stopped() => QueryState::Stopped,
             Life::Ended(Ok(_)) => QueryState::Ended,
             Life::Ended(Err(_)) => QueryState::Failed,
         }
@@ -233,10 +265,15 @@ impl NamedQuery {
         format!("{}{done}", self.explained)
     }
 
+    /// The last cycle of the clock that it has to do nothing for any more; `None`: that is not known.
+    pub fn stopped_at(&self) -> Option<u64> {
+        self.report("").cycle
+    }
+
     /// What is reported about it.
     pub fn report(&self, name: &str) -> QueryReport {
         let problem = match &*self.lock() {
-            Life::Ended(Err(cause)) => Some(cause.to_string()),
+            Life::Ended(Err(cause)) if !self.is_stopped() => Some(cause.to_string()),
             _ => None,
         };
         let status = self.watched.lock().unwrap_or_else(PoisonError::into_inner).status();
@@ -250,6 +287,7 @@ impl NamedQuery {
             lag,
             max_latency: self.max_latency,
             problem,
+            kept: None,
             dataflow: Arc::clone(&self.dataflow),
         }
     }

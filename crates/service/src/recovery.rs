@@ -57,8 +57,12 @@ impl Runtime {
         log: Box<dyn CatalogLog>,
         clock: DatabaseClock,
     ) -> Result<Runtime, Cause> {
-        let (runtime, queries) = Runtime::with_definitions(planner, log, clock)?;
-        runtime.remove_superfluous(&queries);
+        let (runtime, Started { running: queries, stopped }) =
+            Runtime::with_definitions(planner, log, clock)?;
+        let all: Vec<StartedQuery> = queries.iter().chain(&stopped).cloned().collect();
+        runtime.remove_superfluous(&all);
+        // Before a source is opened whose rows they need.
+        stopped.into_iter().for_each(|query| runtime.bring_back_stopped(query));
         // Until each has said what it needs, the journal keeps everything.
         for query in &queries {
             let folder = runtime.settings_of(query).ok().and_then(|settings| settings.journal);
@@ -79,11 +83,18 @@ impl Runtime {
     /// # Errors
     /// As `open`.
     pub fn open_idle(planner: Planner, log: Box<dyn CatalogLog>) -> Result<Runtime, Cause> {
-        let (runtime, queries) = Runtime::with_definitions(planner, log, DatabaseClock::default())?;
-        for query in queries {
+        let clock = DatabaseClock::default();
+        let (runtime, Started { running, stopped }) = Runtime::with_definitions(planner, log, clock)?;
+        runtime.set_idle();
+        for query in &stopped {
+            runtime.kept_catalog().note_stopped(query.name.clone());
+        }
+        for query in &running {
+            runtime.kept_catalog().note_started(query.name.clone());
+        }
+        for query in running.into_iter().chain(stopped) {
             let name = &query.name;
             let cause = format!("query '{name}' was not started, because only definitions were asked for");
-            runtime.kept_catalog().note_started(name.clone());
             let clock_name = query.name.clone();
             let identity = Identity { kept: query, clock_name, computation: String::new() };
             runtime.note_failed(identity, Cause::operation(cause));
@@ -96,8 +107,8 @@ impl Runtime {
         mut planner: Planner,
         mut log: Box<dyn CatalogLog>,
         clock: DatabaseClock,
-    ) -> Result<(Runtime, Vec<StartedQuery>), Cause> {
-        let (mut definitions, mut started, mut users) = (Vec::new(), Started::default(), Users::new());
+    ) -> Result<(Runtime, Started), Cause> {
+        let (mut definitions, mut started, mut users) = (Vec::new(), Starts::default(), Users::new());
         for record in log.read()? {
             match record {
                 CatalogRecord::Definition(definition) => {
@@ -109,7 +120,8 @@ impl Runtime {
                     definitions.push(definition);
                     started.add(query);
                 }
-                CatalogRecord::Stopped(name) => drop(started.queries.remove(&name)),
+                CatalogRecord::Ended(name) => drop(started.queries.remove(&name)),
+                CatalogRecord::Stopped(name) => started.stop(&name),
                 CatalogRecord::User(user) => drop(users.insert(user.name.clone(), user)),
                 CatalogRecord::UserDropped(name) => drop(users.remove(&name)),
             }
@@ -126,10 +138,7 @@ impl Runtime {
 
     /// Starts a query that the log says to start. If it cannot be started, it has failed.
     pub(crate) fn restart(&self, kept: StartedQuery, clock_name: String, start: Start) {
-        let pipeline = self.settings_of(&kept).and_then(|settings| {
-            let names: Vec<&str> = kept.outputs.iter().map(String::as_str).collect();
-            Planner::at(self.defined_catalog(), settings).pipeline_again(&names)
-        });
+        let pipeline = self.pipeline_of(&kept);
         let computation =
             pipeline.as_ref().map_or(String::new(), |pipeline| pipeline.computation().to_owned());
         let identity = Identity { kept: kept.clone(), clock_name: clock_name.clone(), computation };
@@ -159,17 +168,31 @@ impl Runtime {
     }
 }
 
-/// The queries that were started and not stopped, by name, each with its turn.
-#[derive(Default)]
+/// The queries of a log that have not ended, in the order in which they were started.
 struct Started {
-    queries: BTreeMap<String, (usize, StartedQuery)>,
+    running: Vec<StartedQuery>,
+    /// Those that are stopped.
+    stopped: Vec<StartedQuery>,
+}
+
+/// The queries of a log that have not ended, by name.
+#[derive(Default)]
+struct Starts {
+    queries: BTreeMap<String, LastStart>,
     turns: usize,
 }
 
-impl Started {
+struct LastStart {
+    turn: usize,
+    query: StartedQuery,
+    is_stopped: bool,
+}
+
+impl Starts {
     fn add(&mut self, query: StartedQuery) {
         self.turns += 1;
-        self.queries.insert(query.name.clone(), (self.turns, query));
+        let name = query.name.clone();
+        self.queries.insert(name, LastStart { turn: self.turns, query, is_stopped: false });
     }
 
     /// A definition that drops an output ends the query that writes to nothing else.
@@ -177,14 +200,22 @@ impl Started {
         let statements = parse(&definition.statement, "the log of the catalogue").unwrap_or_default();
         for statement in statements {
             if let StatementKind::Drop { name, .. } = statement.kind {
-                self.queries.retain(|_, (_, query)| query.outputs != [name.as_str()]);
+                self.queries.retain(|_, start| start.query.outputs != [name.as_str()]);
             }
         }
     }
 
-    fn in_order(self) -> Vec<StartedQuery> {
-        let mut queries: Vec<_> = self.queries.into_values().collect();
-        queries.sort_by_key(|(turn, _)| *turn);
-        queries.into_iter().map(|(_, query)| query).collect()
+    fn stop(&mut self, name: &str) {
+        if let Some(start) = self.queries.get_mut(name) {
+            start.is_stopped = true;
+        }
+    }
+
+    fn in_order(self) -> Started {
+        let mut queries: Vec<LastStart> = self.queries.into_values().collect();
+        queries.sort_by_key(|start| start.turn);
+        let (stopped, running): (Vec<_>, Vec<_>) = queries.into_iter().partition(|start| start.is_stopped);
+        let queries = |starts: Vec<LastStart>| starts.into_iter().map(|start| start.query).collect();
+        Started { running: queries(running), stopped: queries(stopped) }
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use tidemill_engine::{Beginning, Cause, inspect};
-use tidemill_sql::{Catalog, Pipeline, SinkInput, Statement, StatementKind};
+use tidemill_sql::{Catalog, Pipeline, SinkInput, Statement, StatementKind, ViewHandle};
 
 use crate::patience::Patience;
 use crate::query::{Identity, NamedQuery};
@@ -124,6 +124,13 @@ impl Session {
     /// assert_eq!(runtime.views("n").unwrap()[0].read().unwrap().schema().field(0).name(), "m");
     /// ```
     pub fn replace(&mut self, statement: &Statement) -> Result<Inherited, Error> {
+        let name = self.replaces(statement).map(str::to_owned).unwrap_or_default();
+        let _change = self.runtime().changes().begin(&name, "replaced")?;
+        self.replace_alone(statement)
+    }
+
+    /// As `replace`, while no other session changes the query.
+    pub(crate) fn replace_alone(&mut self, statement: &Statement) -> Result<Inherited, Error> {
         let replacement = self.replacement(statement)?;
         let inherited = match self.way(&replacement)? {
             Way::Continue => self.continue_with(replacement),
@@ -173,6 +180,23 @@ impl Session {
         })
     }
 
+    /// Whether a statement that replaces a view or sink lets its query keep its state.
+    pub(crate) fn keeps_state(&mut self, statement: &Statement) -> Result<bool, Error> {
+        let replacement = self.replacement(statement)?;
+        Ok(self.way(&replacement)? == Way::Continue)
+    }
+
+    /// Replaces the definition of a query that is stopped, and that stays so.
+    pub(crate) fn redefine_stopped(&mut self, statement: &Statement, name: &str) -> Result<(), Error> {
+        let runtime = self.runtime().clone();
+        let old = runtime.query(name)?;
+        let folder = runtime.settings_of(&old.identity.kept)?.journal;
+        let views: Vec<ViewHandle> = runtime.running_view(name).into_iter().collect();
+        runtime.kept_catalog().redefine(&views, |catalog| {
+            self.plan_again(statement, name, (folder.as_deref(), &old.identity.computation), catalog)
+        })
+    }
+
     fn replacement<'a>(&mut self, statement: &'a Statement) -> Result<Replacement<'a>, Error> {
         let name =
             self.replaces(statement).ok_or_else(|| Cause::bug("the statement replaces nothing that runs"))?;
@@ -201,6 +225,7 @@ impl Session {
             return Ok(Way::Fill);
         }
         match pipeline.is_under(self.runtime().clock()) && has_state && !pipeline.says_where_to_begin() {
+            true if old.recovered.is_none() && old.is_stopped() => Err(is_stopped(name)),
             true if old.recovered.is_none() => Err(does_not_run(name)),
             true => Ok(Way::Follow),
             false => Ok(Way::Begin),
@@ -281,9 +306,13 @@ impl Session {
                 if let Some(folder) = folder.filter(|folder| old_folder.as_deref() != Some(*folder)) {
                     runtime.remove_replaced(folder);
                 }
-                let kept = old.identity.kept.clone();
-                let start = runtime.kept_catalog().note_started(name.clone());
-                runtime.restart(kept, old.clock_name().to_owned(), start);
+                if old.is_stopped() {
+                    runtime.keep_stopped_as_it_was(old);
+                } else {
+                    let kept = old.identity.kept.clone();
+                    let start = runtime.kept_catalog().note_started(name.clone());
+                    runtime.restart(kept, old.clock_name().to_owned(), start);
+                }
                 cause.message = stays(&name, &cause.message).message;
                 Err(cause.into())
             }
@@ -304,7 +333,7 @@ impl Session {
         let is_finite = !is_durable && replacement.pipeline.is_finite();
         let Replacement { name, statement, old, pipeline, folder } = replacement;
         let beside = format!("{name} (replacement)");
-        let before = runtime.reserve(&beside, &[]).map_err(|_| is_being_replaced(name))?;
+        let before = runtime.reserve(&beside, &[])?;
         let kept = runtime.to_be_kept(name, &pipeline, self.is_strict());
         let clock_name = clock_name(name, folder.as_deref());
         let query = NewQuery { kept, clock_name: clock_name.clone(), pipeline, is_new: true };
@@ -421,8 +450,12 @@ fn stays(name: &str, why: &str) -> Cause {
     Cause::operation(format!("'{name}' is not replaced, and continues as it was: {why}"))
 }
 
-fn is_being_replaced(name: &str) -> Cause {
-    Cause::operation(format!("'{name}' is being replaced already; wait until that is done, or cancel it"))
+fn is_stopped(name: &str) -> Cause {
+    Cause::user(format!(
+        "sink '{name}' was stopped before the database was opened, so how far it has written is not known. \
+         START SINK {name}, and replace it then; or say WITH (start = 'now') to leave out the rows since its last \
+         commit, or start = 'earliest' to write again what the journal has"
+    ))
 }
 
 fn has_own_journal(name: &str) -> Cause {

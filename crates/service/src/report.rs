@@ -30,6 +30,8 @@ pub struct QueryReport {
     pub max_latency: Option<Duration>,
     /// Why it has failed.
     pub problem: Option<String>,
+    /// If it is stopped: what the journal of the database keeps for it.
+    pub kept: Option<String>,
     /// What it consists of.
     pub dataflow: Arc<Dataflow>,
 }
@@ -46,6 +48,7 @@ impl QueryReport {
             lag: QueryLag::default(),
             max_latency: None,
             problem: None,
+            kept: None,
             dataflow: Arc::default(),
         }
     }
@@ -139,6 +142,7 @@ impl Observed {
             status: Some(status),
             max_latency: self.max_latency,
             problem: None,
+            kept: None,
             dataflow: Arc::clone(&self.dataflow),
         }
     }

@@ -13,6 +13,7 @@ use tidemill_sql::{
 
 use crate::catalog_log::{CatalogLog, MemoryCatalogLog};
 use crate::catalog_record::StartedQuery;
+use crate::change::Changes;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::execution::Execution;
@@ -47,6 +48,10 @@ struct RuntimeState {
     observed: Mutex<Vec<Weak<Observed>>>,
     /// Whether nothing may be started any more.
     is_closing: AtomicBool,
+    /// Whether only its definitions are wanted.
+    is_idle: AtomicBool,
+    /// The queries that sessions are changing.
+    changes: Changes,
     /// The queries over tables and views that sessions wait for.
     readers: ReaderTurns,
     /// What the clients of its sessions have not read.
@@ -76,6 +81,8 @@ impl Runtime {
                 clock,
                 observed: Mutex::default(),
                 is_closing: AtomicBool::new(false),
+                is_idle: AtomicBool::new(false),
+                changes: Changes::default(),
                 readers: reader_turns(),
                 unread: UnreadBytes::default(),
             }),
@@ -130,6 +137,19 @@ impl Runtime {
         self.shared.is_closing.load(Ordering::SeqCst)
     }
 
+    /// Only its definitions are wanted, and no query is started or stopped.
+    pub(crate) fn set_idle(&self) {
+        self.shared.is_idle.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.shared.is_idle.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.shared.changes
+    }
+
     /// The runtime, as long as somebody else has it.
     pub(crate) fn downgrade(&self) -> impl Fn() -> Option<Runtime> + Send + 'static {
         let shared = Arc::downgrade(&self.shared);
@@ -148,6 +168,7 @@ impl Runtime {
             StatementKind::Drop { name, .. } => Some(name.as_str()),
             _ => None,
         };
+        let _change = dropped.map(|name| self.changes().begin(name, "dropped")).transpose()?;
         let check = |_: &T| dropped.map_or(Ok(Vec::new()), |name| self.queries_that_end_with(name));
         let (defined, ended) = self.shared.catalog.define(announced, plan, check)?;
         for name in &ended {
@@ -276,7 +297,10 @@ impl Runtime {
                 Entry::Starting(outputs) => reports.push(QueryReport::starting(name, outputs)),
             }
         }
-        reports.extend(started.iter().map(|(name, query)| query.report(name)));
+        reports.extend(started.iter().map(|(name, query)| match query.state() {
+            QueryState::Stopped => self.report_stopped(query, query.report(name)),
+            _ => query.report(name),
+        }));
         reports.sort_by(|one, other| one.name.cmp(&other.name));
         let mut observed = lock(&self.shared.observed);
         observed.retain(|observed| observed.strong_count() > 0);
@@ -345,7 +369,7 @@ impl Runtime {
     /// If there is none of this name, or if the log cannot keep it; the query stops nevertheless.
     pub fn stop(&self, name: &str) -> Result<(), Cause> {
         let query = self.query(name)?;
-        let kept = self.shared.catalog.stopped(name);
+        let kept = self.shared.catalog.forgotten(name);
         query.stop();
         kept
     }
@@ -357,7 +381,7 @@ impl Runtime {
     /// As [`stop`](Runtime::stop).
     pub fn abandon(&self, name: &str) -> Result<(), Cause> {
         let query = self.query(name)?;
-        let kept = self.shared.catalog.stopped(name);
+        let kept = self.shared.catalog.forgotten(name);
         query.abandon();
         kept
     }
@@ -401,7 +425,7 @@ impl Runtime {
         if matches!(self.query(name)?.state(), QueryState::Running | QueryState::Ending) {
             return Err(Cause::user(format!("query '{name}' is running; stop it first")));
         }
-        self.shared.catalog.stopped(name)?;
+        self.shared.catalog.forgotten(name)?;
         if let Some(Entry::Started(query)) = lock(&self.shared.queries).remove(name) {
             self.clock().forget(query.clock_name());
         }

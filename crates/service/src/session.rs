@@ -214,6 +214,17 @@ impl Session {
             let changes = Subscription::new(&self.runtime, view, self.cancellation());
             return Ok(Reply::Changes(Box::new(changes)));
         }
+        match &statement.kind {
+            StatementKind::Stop(_) | StatementKind::Start(_) => {
+                return Ok(Reply::Done(self.stop_or_start(statement)?));
+            }
+            StatementKind::Alter(alter) => return Ok(Reply::Done(self.alter(statement, alter)?)),
+            StatementKind::Query(..) => drop(self.stopped_views(statement)?),
+            _ => {}
+        }
+        if let Some((explained, alter)) = Session::explained_alter(statement) {
+            return Ok(Reply::Text(self.explain_alter(explained, alter)?));
+        }
         if let StatementKind::Explain { analyze: false, statement: explained } = &statement.kind
             && self.replaces(explained).is_some()
         {
@@ -363,6 +374,18 @@ impl Session {
     pub fn pipeline_of(&mut self, names: &[&str]) -> Result<Pipeline, Error> {
         self.planner.set_catalog(self.runtime.defined_catalog());
         Ok(self.planner.pipeline_of(names)?)
+    }
+
+    /// As [`pipeline_of`](Session::pipeline_of) for one sink or view, in a folder of its own in the journal of the database.
+    ///
+    /// # Errors
+    /// As `pipeline_of`.
+    pub fn pipeline_by_itself(&mut self, name: &str) -> Result<Pipeline, Error> {
+        let base = self.settings().journal.clone();
+        self.settings_mut().journal = self.runtime.query_folder(name).or_else(|| base.clone());
+        let pipeline = self.pipeline_of(&[name]);
+        self.settings_mut().journal = base;
+        pipeline
     }
 
     /// What a statement defines in a version of the catalogue, planned to run with the settings of this session and a journal in a

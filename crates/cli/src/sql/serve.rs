@@ -117,6 +117,9 @@ impl Serve {
             terminal::tell(&format!("a definition has no effect: {}", failed.reason));
         }
         for (name, state) in runtime.queries() {
+            if state == QueryState::Stopped {
+                terminal::tell(&format!("query '{name}' is stopped; START continues it"));
+            }
             if let (QueryState::Failed, Err(cause)) = (state, runtime.wait_for(&name, Duration::ZERO)) {
                 terminal::tell(&format!("query '{name}' is not running: {cause}"));
             }

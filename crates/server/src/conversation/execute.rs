@@ -73,8 +73,15 @@ impl Conversation<'_> {
             self.writer.report(&replaced?)?;
             return Ok(Answer::Done(tag(&statement.kind)));
         }
+        for stopped in self.session.stopped_views(statement).map_err(Report::from)? {
+            self.writer.report(&Report::notice(SUCCESSFUL, stopped))?;
+        }
         let requests = self.session.cancellation().requests();
         match self.session.execute(statement).map_err(Report::from)? {
+            Reply::Done(done) if running::is_told(&statement.kind) => {
+                self.writer.report(&Report::notice(SUCCESSFUL, done))?;
+                Ok(Answer::Done(tag(&statement.kind)))
+            }
             Reply::Done(text) => {
                 match is_definition {
                     // What is there already goes on as it is.
@@ -220,20 +227,14 @@ impl Conversation<'_> {
     fn show_queries(&self, own: &OwnStatement) -> Result<Answer> {
         let mut columns: [Vec<String>; 6] = Default::default();
         for report in self.shared.runtime.reports() {
-            let state = match report.state {
-                None => "starting",
-                Some(QueryState::Running) => "running",
-                Some(QueryState::Ending) => "ending",
-                Some(QueryState::Ended) => "ended",
-                Some(QueryState::Failed) => "failed",
-            };
+            let state = report.state.map_or("starting", QueryState::name);
             let row = [
                 report.name,
                 state.to_owned(),
                 report.cycle.map_or(String::new(), |cycle| cycle.to_string()),
                 report.lag.cycles.to_string(),
                 format!("{:.3}", report.lag.oldest_ns as f64 / 1e9),
-                report.problem.unwrap_or_default(),
+                report.problem.or(report.kept).unwrap_or_default(),
             ];
             columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
         }
@@ -363,6 +364,9 @@ fn tag(kind: &StatementKind) -> String {
         StatementKind::CreateFunction(_) => "CREATE FUNCTION",
         // With the numbers that clients expect: no row is in it yet.
         StatementKind::InsertInto { .. } => "INSERT 0 0",
+        StatementKind::Stop(_) => "STOP",
+        StatementKind::Start(_) => "START",
+        StatementKind::Alter(alter) => return format!("ALTER {}", alter.kind.keyword()),
         StatementKind::Drop { kind, .. } => return format!("DROP {}", kind.keyword()),
         StatementKind::Set { .. } => "SET",
         StatementKind::Query(..) => "SELECT 0",

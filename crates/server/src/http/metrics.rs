@@ -54,11 +54,12 @@ pub(super) fn text(shared: &HttpState) -> String {
 }
 
 /// The states of a query, and their words.
-pub(super) const STATES: [(&str, Option<QueryState>); 5] = [
+pub(super) const STATES: [(&str, Option<QueryState>); 6] = [
     ("starting", None),
     ("running", Some(QueryState::Running)),
     ("ending", Some(QueryState::Ending)),
     ("ended", Some(QueryState::Ended)),
+    ("stopped", Some(QueryState::Stopped)),
     ("failed", Some(QueryState::Failed)),
 ];
 

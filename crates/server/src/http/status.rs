@@ -31,6 +31,7 @@ fn query(report: &QueryReport) -> Value {
         "state": state.map(|(word, _)| word),
         "outputs": report.outputs,
         "problem": report.problem,
+        "kept": report.kept,
         "bound_ms": report.max_latency.map(milliseconds),
     });
     if let (Some(status), Value::Object(fields)) = (&report.status, &mut query)

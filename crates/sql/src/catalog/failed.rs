@@ -60,6 +60,9 @@ pub(crate) fn defined(statement: &Statement) -> Option<(RelationKind, &str)> {
         | StatementKind::Show(_)
         | StatementKind::Describe(_)
         | StatementKind::Subscribe(_)
+        | StatementKind::Stop(_)
+        | StatementKind::Start(_)
+        | StatementKind::Alter(_)
         | StatementKind::ExplainOutput(_)
         | StatementKind::Explain { .. } => return None,
     })

@@ -263,7 +263,7 @@ impl Planner {
 
 impl Planner {
     /// Whether something of this kind has this name, or would have it if its definition had not failed.
-    fn is_defined(&self, kind: RelationKind, name: &str) -> bool {
+    pub(super) fn is_defined(&self, kind: RelationKind, name: &str) -> bool {
         let failed = self.catalog.failed(kind, name).and_then(|failed| failed.defines.as_ref());
         let is_there = match (kind, self.catalog.relations.get(name)) {
             (RelationKind::Sink, _) => self.catalog.sinks.contains_key(name),
@@ -282,7 +282,7 @@ impl Planner {
     }
 
     /// What has this name.
-    fn kind_of(&self, name: &str) -> Option<RelationKind> {
+    pub(super) fn kind_of(&self, name: &str) -> Option<RelationKind> {
         let kinds = [
             RelationKind::Source,
             RelationKind::Table,

@@ -1,5 +1,6 @@
 //! A planner: what a statement means under a version of the catalogue, with the settings of a session.
 
+mod alter;
 mod deadlines;
 mod deep_plans;
 mod define;
@@ -25,6 +26,7 @@ use datafusion::sql::sqlparser::ast;
 use tidemill_engine::{Beginning, Cause};
 use tidemill_operators::Aggregate;
 
+use self::alter::no_changes;
 use self::deadlines::may_start;
 use self::deep_plans::with_deep_stack;
 pub use self::embedded::{EmbeddedQueries, EmbeddedQuery, EmbeddedSource, PlanStream, Surroundings};
@@ -216,15 +218,14 @@ impl Planner {
     /// # Errors
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
-        let stays = self.catalog.stays(statement);
-        let changes = self.checks_deadlines && statement.kind.is_definition() && !stays;
-        let before = changes.then(|| self.catalog.clone());
+        let (stays, is_definition) = (self.catalog.stays(statement), statement.kind.is_definition());
+        let before = (self.checks_deadlines && is_definition && !stays).then(|| self.catalog.clone());
         let mut reply =
             with_deep_stack(|| self.reply(statement)).map_err(|error| translated(error, statement.span))?;
         if let Some(before) = before {
             self.keep_deadlines(before, statement, &mut reply)?;
         }
-        if statement.kind.is_definition() {
+        if is_definition {
             if !stays {
                 self.catalog.note_uses(statement);
             }
@@ -257,11 +258,9 @@ impl Planner {
             }
             StatementKind::Show(kind) => Ok(Reply::Rows(self.show(*kind))),
             StatementKind::Describe(name) => self.describe(name, statement),
-            StatementKind::Subscribe(name) => {
-                let message = format!("`{name}` does not run here, so there are no changes to follow");
-                Err(statement
-                    .error(name.span, message)
-                    .with_hint("SUBSCRIBE TO a view of a server, or SELECT from it"))
+            StatementKind::Subscribe(name) => Err(no_changes(name, statement)),
+            StatementKind::Stop(_) | StatementKind::Start(_) | StatementKind::Alter(_) => {
+                self.refuse_of_query(statement)
             }
             StatementKind::Drop { kind, name, if_exists } => {
                 self.drop_named(*kind, name, *if_exists, statement)
@@ -351,7 +350,7 @@ impl Planner {
         let outputs = || Requested::Outputs(requests.iter().map(|request| request.name.clone()).collect());
         let instructions = self.instructions(outputs);
         // Queries that run together begin together.
-        let asked = requests.iter().map(|request| request.beginning).collect::<Vec<_>>();
+        let asked: Vec<_> = requests.iter().map(|request| request.beginning).collect();
         let both = requests.into_iter().map(|request| ((request.name, request.plan), request.target));
         let (queries, targets): (Vec<_>, Vec<_>) = both.unzip();
         let settings = real_time.settings(&self.settings);

@@ -21,6 +21,7 @@ pub(crate) mod retained;
 pub(crate) mod run_text;
 pub(crate) mod running;
 pub(crate) mod status;
+pub(crate) mod stopped_views;
 pub(crate) mod suspects;
 pub(crate) mod time_contract;
 pub(crate) mod unselected_key;

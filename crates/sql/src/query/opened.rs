@@ -163,7 +163,7 @@ impl Opened {
 }
 
 /// The sink that keeps the rows of a view; in a durable query, it begins with those that an earlier run has kept.
-fn view_sink(
+pub(crate) fn view_sink(
     config: StoreConfig,
     (name, account): (&str, MemoryAccount),
     journal: Option<&OpenJournal>,

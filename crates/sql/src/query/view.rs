@@ -94,6 +94,12 @@ impl ViewHandle {
         ViewHandle { clock, ..self }
     }
 
+    /// The same rows of a view whose query is stopped: no other view waits for its cycles any more.
+    #[must_use]
+    pub fn stopped(&self) -> ViewHandle {
+        self.clone().under(ViewClock::of_query())
+    }
+
     /// Whether it was started for this view.
     pub(crate) fn is_of(&self, view: &Arc<ViewDefinition>) -> bool {
         Arc::ptr_eq(&self.view, view)

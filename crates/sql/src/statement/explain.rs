@@ -23,11 +23,12 @@ pub(super) fn read(
     // Checked here, not after reading: EXPLAIN EXPLAIN EXPLAIN ... must not nest.
     let planned = cursor.sees_query()
         || cursor.sees(&["INSERT"])
+        || (!analyze && cursor.sees(&["ALTER"]))
         || (cursor.sees(&["CREATE"]) && !creates_input(cursor));
     if !planned {
         let error = cursor.unexpected("a statement that has a plan");
         return Err(error.with_hint(
-            "that is a query, INSERT INTO, CREATE VIEW or CREATE SINK; or the name of a sink or view",
+            "that is a query, INSERT INTO, CREATE VIEW, CREATE SINK or ALTER; or the name of a sink or view",
         ));
     }
     let statement = read_whole(cursor, options, first.to(span))?;

@@ -10,8 +10,9 @@ pub fn keywords() -> &'static [&'static str] {
     &KEYWORDS
 }
 
-const KEYWORDS: [&str; 109] = [
+const KEYWORDS: [&str; 114] = [
     "ALL",
+    "ALTER",
     "ANALYZE",
     "AND",
     "AS",
@@ -88,7 +89,9 @@ const KEYWORDS: [&str; 109] = [
     "PROCESS",
     "PROCESSES",
     "RANGE",
+    "RENAME",
     "REPLACE",
+    "RESET",
     "RIGHT",
     "ROW",
     "ROWS",
@@ -101,6 +104,8 @@ const KEYWORDS: [&str; 109] = [
     "SMALLINT",
     "SOURCE",
     "SOURCES",
+    "START",
+    "STOP",
     "SUBSCRIBE",
     "TABLE",
     "TABLES",

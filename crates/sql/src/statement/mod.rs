@@ -2,6 +2,8 @@
 //!
 //! Each statement has its file. Nothing here is checked against the catalogue, which is the planner's task.
 
+mod alter;
+mod altered;
 mod any_of_list;
 mod as_of;
 mod body_text;
@@ -9,9 +11,9 @@ mod calls;
 mod clauses;
 mod client_calls;
 mod client_format;
+mod client_lists;
 mod client_query;
 mod columns;
-mod client_lists;
 mod compared_lists;
 mod create_function;
 mod create_places;
@@ -50,6 +52,7 @@ mod set;
 mod setting_calls;
 mod show;
 mod standard_words;
+mod stop_start;
 mod subscribe;
 mod tokens;
 
@@ -58,6 +61,8 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::ast::Spanned;
 
+pub use self::alter::{Alter, AlterChange};
+pub(crate) use self::altered::altered;
 pub use self::as_of::AsOf;
 pub(crate) use self::calls::{TABLE_FUNCTIONS, called, calls_in, normal};
 pub(crate) use self::clauses::not_given;
@@ -86,6 +91,7 @@ pub use self::piece::{Piece, divide};
 pub(crate) use self::secrets::Secrets;
 pub use self::setting_calls::SettingCall;
 pub use self::show::ShowKind;
+pub use self::stop_start::QueryOf;
 pub use self::tokens::is_complete;
 use crate::text::{Script, Span, TextError};
 
@@ -149,6 +155,12 @@ pub enum StatementKind {
     Describe(Name),
     /// `SUBSCRIBE TO name`: the rows of a materialized view that runs, and then its changes as they come.
     Subscribe(Name),
+    /// `STOP`: the query of a sink or materialized view that runs.
+    Stop(QueryOf),
+    /// `START`: the query of a sink or materialized view that was stopped.
+    Start(QueryOf),
+    /// `ALTER`: options of a sink or materialized view.
+    Alter(Alter),
     /// `DROP ...`.
     Drop {
         /// The kind of thing to drop.
@@ -193,7 +205,7 @@ pub enum RelationKind {
 }
 
 impl StatementKind {
-    /// Whether it changes the catalogue.
+    /// Whether it changes the catalogue, or what of it runs.
     #[must_use]
     pub fn is_definition(&self) -> bool {
         match self {
@@ -207,6 +219,9 @@ impl StatementKind {
             | StatementKind::CreateFunction(_)
             | StatementKind::CreateSink(_)
             | StatementKind::InsertInto { .. }
+            | StatementKind::Stop(_)
+            | StatementKind::Start(_)
+            | StatementKind::Alter(_)
             | StatementKind::Drop { .. } => true,
             StatementKind::Query(..)
             | StatementKind::Set { .. }

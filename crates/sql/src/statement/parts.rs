@@ -34,6 +34,9 @@ pub(super) fn visit<V: Visitor>(statement: &Statement, visitor: &mut V) -> Contr
         | StatementKind::Describe(_)
         | StatementKind::Subscribe(_)
         | StatementKind::ExplainOutput(_)
+        | StatementKind::Stop(_)
+        | StatementKind::Start(_)
+        | StatementKind::Alter(_)
         | StatementKind::CreatePlaces(_)
         | StatementKind::CreatePool(_)
         | StatementKind::Drop { .. } => ControlFlow::Continue(()),

@@ -5,21 +5,24 @@ use std::sync::Arc;
 use super::cursor::Cursor;
 use super::tokens::Tokens;
 use super::{
-    Options, RelationKind, Script, Span, Statement, StatementKind, as_of, clauses, client_query,
+    Options, RelationKind, Script, Span, Statement, StatementKind, alter, as_of, clauses, client_query,
     create_function, create_places, create_pool, create_process, create_sink, create_source, create_view,
-    depth, describe, drop, explain, foreign, insert, query, row_counts, set, show, subscribe,
+    depth, describe, drop, explain, foreign, insert, query, row_counts, set, show, stop_start, subscribe,
 };
 use crate::TextError;
 
 /// What a statement can begin with.
-const FIRST_WORDS: [&str; 12] = [
+const FIRST_WORDS: [&str; 15] = [
     "SELECT",
     "WITH",
     "VALUES",
     "FROM",
     "CREATE",
     "INSERT",
+    "ALTER",
     "DROP",
+    "STOP",
+    "START",
     "EXPLAIN",
     "SHOW",
     "SET",
@@ -32,14 +35,12 @@ const CREATED: [&str; 9] =
     ["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "FUNCTION", "PROCESS", "PLACES", "POOL", "SINK"];
 
 /// Statements of databases that do not exist for streams, and what to do instead.
-const NOT_HERE: [(&str, &str); 13] = [
+const NOT_HERE: [(&str, &str); 11] = [
     ("UPDATE", "rows of a stream cannot be changed; derive the changed rows with a query"),
     ("DELETE", "rows of a stream cannot be deleted; exclude them with WHERE"),
     ("MERGE", "rows of a stream cannot be changed; join, or aggregate without a window"),
-    ("TRUNCATE", "definitions cannot be altered; DROP it and CREATE it again"),
-    ("ALTER", "DROP it, or use CREATE OR REPLACE"),
+    ("TRUNCATE", "rows of a stream cannot be deleted; DROP what keeps them, and CREATE it again"),
     ("BEGIN", "there are no transactions; each cycle becomes visible as a whole"),
-    ("START", "there are no transactions; each cycle becomes visible as a whole"),
     ("COMMIT", "there are no transactions; each cycle becomes visible as a whole"),
     ("ROLLBACK", "there are no transactions; each cycle becomes visible as a whole"),
     ("COPY", "use CREATE SINK ... WITH (connector = 'file', path = ...) AS SELECT ..."),
@@ -157,6 +158,16 @@ fn kind(cursor: &mut Cursor<'_>, options: Options, span: Span) -> Result<Stateme
     }
     let (name, kind) = if cursor.take(&["DROP"]) {
         ("DROP", drop::read(cursor)?)
+    } else if cursor.take(&["ALTER"]) {
+        ("ALTER", alter::read(cursor)?)
+    } else if cursor.take(&["STOP"]) {
+        ("STOP", StatementKind::Stop(stop_start::read(cursor, "stopped")?))
+    } else if cursor.sees(&["START", "TRANSACTION"]) {
+        let error =
+            TextError::new(cursor.script(), cursor.here(), "START TRANSACTION is not part of the language");
+        return Err(error.with_hint("there are no transactions; each cycle becomes visible as a whole"));
+    } else if cursor.take(&["START"]) {
+        ("START", StatementKind::Start(stop_start::read(cursor, "started")?))
     } else if cursor.take(&["SHOW"]) {
         ("SHOW", show::read(cursor)?)
     } else if cursor.take(&["DESCRIBE"]) || cursor.take(&["DESC"]) {
