@@ -9,7 +9,7 @@ mod ports;
 mod sender;
 mod support;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -334,6 +334,46 @@ fn a_database_that_was_moved_has_its_state() {
     std::fs::rename(folder.join("tides"), folder.join("elsewhere/tides")).unwrap();
     let (mut server, port) = serve_from(folder, "elsewhere/tides");
     wait_until("the view has its rows", || psql(&port, "SELECT rows FROM v").unwrap() == "10\n");
+    signal(&server, "TERM");
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+/// A relative path means the folder in which the server ran when the sink was created, wherever it runs later; and what is stopped
+/// or altered is so after a kill.
+#[test]
+fn a_server_that_is_started_elsewhere_continues_the_same_files() {
+    let folder = folder_with(&[("in.csv", "n\n1\n2\n")]);
+    let folder = folder.path();
+    let elsewhere = folder.join("other");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let (mut server, port) = serve(folder);
+    let script = "CREATE SOURCE events (n BIGINT) WITH (path = 'in.csv', follow = true, durable = true);
+        CREATE MATERIALIZED VIEW v AS SELECT count(*) AS n FROM events;
+        CREATE SINK copy WITH (path = 'copy.csv') AS SELECT n FROM events";
+    let Some(created) = psql(&port, script) else {
+        signal(&server, "KILL");
+        server.wait().unwrap();
+        return;
+    };
+    assert!(created.ends_with("CREATE SINK\n"), "{created}");
+    let copy = folder.join("copy.csv");
+    wait_until("both rows are written", || numbers(&copy) == [1, 2]);
+    let altered = psql(&port, "ALTER SINK copy SET (max_latency = '1 s')").unwrap();
+    assert!(altered.starts_with("ALTER SINK\n") && altered.contains("keeps its state"), "{altered}");
+    let stopped = psql(&port, "STOP SINK copy").unwrap();
+    assert!(stopped.starts_with("STOP\n") && stopped.contains("START continues there"), "{stopped}");
+    signal(&server, "KILL");
+    server.wait().unwrap();
+    let (mut server, port) = serve_from(&elsewhere, "../tides");
+    let mut file = std::fs::OpenOptions::new().append(true).open(folder.join("in.csv")).unwrap();
+    writeln!(file, "3").unwrap();
+    wait_until("the view has the new row", || psql(&port, "SELECT n FROM v").unwrap() == "3\n");
+    let queries = psql(&port, "SHOW QUERIES").unwrap();
+    assert!(queries.starts_with("copy|stopped|") && queries.contains("v|running|"), "{queries}");
+    let started = psql(&port, "START SINK copy").unwrap();
+    assert!(started.starts_with("START\n") && started.contains("continues behind cycle"), "{started}");
+    wait_until("the new row is written", || numbers(&copy) == [1, 2, 3]);
+    assert!(!elsewhere.join("copy.csv").exists());
     signal(&server, "TERM");
     assert_eq!(server.wait().unwrap().code(), Some(0));
 }

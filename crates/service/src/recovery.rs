@@ -127,7 +127,12 @@ impl Runtime {
             }
         }
         planner.replay(&definitions)?;
-        Ok((Runtime::with(planner, log, users, clock), started.in_order()))
+        let runtime = Runtime::with(planner, log, users, clock);
+        // Wherever the next process is started, they mean the same.
+        if let Ok(folder) = std::env::current_dir() {
+            runtime.set_paths_in(folder);
+        }
+        Ok((runtime, started.in_order()))
     }
 
     fn start_again(&self, query: StartedQuery) {

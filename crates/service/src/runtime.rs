@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use tidemill_engine::{Cause, DatabaseClock, Recovered, set_aside};
@@ -50,6 +50,8 @@ struct RuntimeState {
     is_closing: AtomicBool,
     /// Whether only its definitions are wanted.
     is_idle: AtomicBool,
+    /// Where relative paths of its definitions are, if they outlive the process.
+    paths_in: OnceLock<PathBuf>,
     /// The queries that sessions are changing.
     changes: Changes,
     /// The queries over tables and views that sessions wait for.
@@ -82,6 +84,7 @@ impl Runtime {
                 observed: Mutex::default(),
                 is_closing: AtomicBool::new(false),
                 is_idle: AtomicBool::new(false),
+                paths_in: OnceLock::new(),
                 changes: Changes::default(),
                 readers: reader_turns(),
                 unread: UnreadBytes::default(),
@@ -135,6 +138,16 @@ impl Runtime {
     /// Whether nothing may be started any more. It changes while the entries are locked.
     pub(crate) fn is_closing(&self) -> bool {
         self.shared.is_closing.load(Ordering::SeqCst)
+    }
+
+    /// Its definitions outlive the process: relative paths in those that come are in a folder.
+    pub(crate) fn set_paths_in(&self, folder: PathBuf) {
+        // It is set once, before there are sessions.
+        let _ = self.shared.paths_in.set(folder);
+    }
+
+    pub(crate) fn paths_in(&self) -> Option<&Path> {
+        self.shared.paths_in.get().map(PathBuf::as_path)
     }
 
     /// Only its definitions are wanted, and no query is started or stopped.

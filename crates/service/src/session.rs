@@ -86,6 +86,7 @@ impl Session {
         let cancellation = Cancellation::default();
         let mut planner = Planner::at(runtime.catalog(), runtime.defaults().clone());
         planner.set_turns(runtime.turns(&cancellation));
+        planner.set_paths_in(runtime.paths_in().map(Path::to_owned));
         Session {
             runtime: runtime.clone(),
             planner,

@@ -7,6 +7,7 @@ mod define;
 mod embedded;
 mod functions;
 mod member;
+mod paths;
 mod pools;
 mod processes;
 mod replay;
@@ -85,6 +86,8 @@ pub struct Planner {
     turns: Arc<dyn Turns>,
     /// Whether a definition may not break a deadline.
     checks_deadlines: bool,
+    /// Where relative paths of definitions are that are kept.
+    paths_in: Option<std::path::PathBuf>,
 }
 
 impl Default for Planner {
@@ -101,7 +104,8 @@ impl Planner {
 
     /// A planner at a version of a catalogue.
     pub fn at(catalog: Catalog, settings: Settings) -> Self {
-        Planner { catalog, settings, opens_files: true, turns: Arc::new(AtOnce), checks_deadlines: false }
+        let turns = Arc::new(AtOnce);
+        Planner { catalog, settings, opens_files: true, turns, checks_deadlines: false, paths_in: None }
     }
 
     /// Whether its queries may name a file in place of a relation (`FROM 'clicks.csv'`). It may at first; a server refuses
@@ -213,11 +217,8 @@ impl Planner {
         groups
     }
 
-    /// Says what a statement means. A definition is added to its version of the catalogue, and a setting is changed.
-    ///
-    /// # Errors
-    /// The error, with its place.
-    pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
+    /// As [`execute`](Planner::execute), with paths as they are written.
+    fn execute_as_written(&mut self, statement: &Statement) -> Result<Reply, TextError> {
         let (stays, is_definition) = (self.catalog.stays(statement), statement.kind.is_definition());
         let before = (self.checks_deadlines && is_definition && !stays).then(|| self.catalog.clone());
         let mut reply =

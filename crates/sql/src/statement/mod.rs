@@ -46,6 +46,7 @@ mod piece;
 mod query;
 mod query_hint;
 mod read;
+mod relative_path;
 mod row_counts;
 mod secrets;
 mod set;

@@ -166,6 +166,13 @@ impl Options {
         Ok((resolved, secrets))
     }
 
+    /// An option that is given has another text.
+    pub(super) fn set_text(&mut self, name: &str, text: &str) {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.name.value == name) {
+            entry.value = OptionValue::Text(text.to_owned());
+        }
+    }
+
     /// An option as written.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&OptionEntry> {

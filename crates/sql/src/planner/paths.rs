@@ -1,0 +1,35 @@
+//! Executes statements; relative paths of files in definitions that are kept stand for those in a folder.
+
+use std::path::PathBuf;
+
+use super::{Planner, Reply};
+use crate::statement::Statement;
+use crate::text::TextError;
+
+impl Planner {
+    /// Relative paths of files in definitions are those in this folder from here on, and are kept so: executed again in another
+    /// working directory, they mean the same. Unless it is told, a planner leaves them as they are written.
+    ///
+    /// ```
+    /// use tidemill_sql::{Planner, parse};
+    /// let mut planner = Planner::new();
+    /// planner.set_paths_in(Some("/data".into()));
+    /// let sink = "CREATE SINK s WITH (path = 'out.csv') AS SELECT value FROM sequence(rate => 1)";
+    /// planner.execute(&parse(sink, "example").unwrap()[0]).unwrap();
+    /// assert!(planner.catalog().definitions()[0].statement.contains("path = '/data/out.csv'"));
+    /// ```
+    pub fn set_paths_in(&mut self, folder: Option<PathBuf>) {
+        self.paths_in = folder;
+    }
+
+    /// Says what a statement means. A definition is added to its version of the catalogue, and a setting is changed.
+    ///
+    /// # Errors
+    /// The error, with its place.
+    pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
+        match self.paths_in.as_deref().and_then(|folder| statement.with_path_in(folder)) {
+            Some(whole) => self.execute_as_written(&whole),
+            None => self.execute_as_written(statement),
+        }
+    }
+}
