@@ -156,11 +156,23 @@ impl Version {
     /// The number of the newest row of this version with this hash. `None`: the index does not know.
     fn number_of_newest(&self, hash: u64) -> Option<Option<u64>> {
         let mut next = self.published.index.as_ref()?.newest(hash);
+        let mut is_ahead = false;
         // The index may be ahead: rows are in it before they are published, and after this version was.
         while let Some(number) = next.filter(|number| *number >= self.end) {
             let staged = self.shared.staged.load();
             next = staged.find(number)?.before(number);
+            is_ahead = true;
+        }
+        // When that row came, nothing led to the rows of a version any more that was gone by then.
+        if is_ahead && next.is_none() && self.is_gone() {
+            return None;
         }
         Some(next)
+    }
+
+    /// Whether the writer no longer keeps all rows of this version.
+    fn is_gone(&self) -> bool {
+        let current = self.shared.current.load();
+        current.marks.oldest().map_or(current.first, |mark| mark.first) > self.first
     }
 }

@@ -135,6 +135,26 @@ fn a_version_that_is_held_keeps_its_rows_after_they_are_dropped() {
 }
 
 #[test]
+fn a_key_that_comes_again_after_a_held_version_is_gone_is_found_in_that_version() {
+    let retention = Retention { bytes_max: 1 << 16, versions_max: 1, ..Retention::default() };
+    let rows = |keys: &[i64], number: i64| {
+        let numbers = column((0..keys.len() as i64).map(|at| number + at));
+        RecordBatch::try_from_iter([("key", column(keys.iter().copied())), ("number", numbers)]).unwrap()
+    };
+    let config = StoreConfig { key: Some(vec![0]), retention, ..StoreConfig::new(&rows(&[], 0).schema()) };
+    let (mut writer, reader) = StoreWriter::new(config).unwrap();
+    writer.append(0, &[rows(&[7, 8], 0)]).unwrap();
+    let held = reader.latest();
+    (1..300).for_each(|cycle| writer.append(cycle, &[rows(&[8; 100], 0)]).unwrap());
+    assert!(reader.statistics().rows_dropped > 1000);
+    writer.append(300, &[rows(&[7], 9)]).unwrap();
+    let found = held.newest(&[column([7].into_iter())], &Selection::default()).unwrap();
+    assert_eq!(numbers(&found.batches), [0]);
+    let of_key = Selection { key: Some(vec![column([7].into_iter())]), ..Selection::default() };
+    assert_eq!(numbers(&held.select(&of_key).unwrap().batches), [0]);
+}
+
+#[test]
 fn a_strict_store_refuses_what_is_too_much_and_keeps_what_it_has() {
     for (contents, rows_max, expected) in [
         (Contents::AllRows, 80, "the result has 111 rows in memory, but at most 80 are allowed"),
