@@ -1,5 +1,6 @@
 //! The server as a driver in Rust sees it: prepared statements, values in binary form, portals, cancelling.
 
+mod shown_stores;
 mod support;
 
 use std::error::Error as _;

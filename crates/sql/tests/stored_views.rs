@@ -2,6 +2,7 @@
 //! plain table, of which every row is looked at.
 
 mod counted_turns;
+mod divided_views;
 mod memory_source;
 
 use std::sync::Arc;
@@ -217,6 +218,10 @@ fn queries_over_a_view_answer_as_over_a_table() {
         "key = 'vid'",
         "point = 'x, y'",
         "key = 'vid', point = 'x, y', retain = '1 day', retain_bytes = '64 MB'",
+        "key = 'vid', fragments = 3",
+        "key = 'vid', point = 'x, y', fragments = 4, fragment_by = 'vid % 5', retain_bytes = '64 MB'",
+        // It cannot be computed for some rows.
+        "point = 'x, y', fragments = 2, fragment_by = '100 / (vid - 7)'",
     ] {
         let mut planner = planner();
         let with = if options.is_empty() { String::new() } else { format!(" WITH ({options})") };
@@ -270,11 +275,18 @@ fn what_is_dropped_as_another_kind_is_named() {
 
 #[test]
 fn a_view_of_the_last_rows_is_found_by_place_too() {
-    let mut planner = planner();
-    let view =
-        "CREATE MATERIALIZED VIEW recent PRIMARY KEY (vid) AS SELECT * FROM cars WITH (point = 'x, y')";
-    execute(&mut planner, view).unwrap();
-    run(&mut planner);
+    for fragments in ["", ", fragments = 3", ", fragments = 3, fragment_by = 'vid % 2'"] {
+        let mut planner = planner();
+        let view = format!(
+            "CREATE MATERIALIZED VIEW recent PRIMARY KEY (vid) AS SELECT * FROM cars WITH (point = 'x, y'{fragments})"
+        );
+        execute(&mut planner, &view).unwrap();
+        run(&mut planner);
+        last_rows_are_found(planner);
+    }
+}
+
+fn last_rows_are_found(mut planner: Planner) {
     let last = "SELECT max(id) FROM plain GROUP BY vid";
     let expected = format!(
         "SELECT id FROM plain WHERE id IN ({last}) AND st_dwithin(point, st_point(50, 50), 30) ORDER BY id"
@@ -387,6 +399,41 @@ fn what_cannot_be_kept_or_read_is_refused() {
         (
             "CREATE MATERIALIZED VIEW v AS SELECT * FROM cars WITH (retian = '1 minute')",
             "unknown option `retian`",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM cars WITH (fragments = 4)",
+            "the rows of this view have no key that divides them",
+        ),
+        ("CREATE MATERIALIZED VIEW v AS SELECT * FROM cars WITH (fragments = 0, key = 'vid')", "fragments"),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM cars WITH (fragment_by = 'vid')",
+            "say how many it has: fragments = 2",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM cars WITH (fragments = 4, fragment_by = 'vid, x')",
+            "expression",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM cars WITH (fragments = 4, fragment_by = 'vidd')",
+            "vidd",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM cars WITH (fragments = 4, fragment_by = 'at < now()')",
+            "must not depend on the time",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM cars WITH (fragments = 4, fragment_by = 'vid + random()')",
+            "random",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT vid, count(*) AS n FROM cars GROUP BY 1
+                WITH (fragments = 4, fragment_by = 'n')",
+            "'n' is not part of the key of this view",
+        ),
+        (
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM cars
+                WITH (fragments = 4, key = 'vid', retain_bytes = '200 KB')",
+            "4 fragments need at least 256 KB",
         ),
         ("SELECT * FROM plain AS OF CYCLE 3", "reads no materialized view that runs"),
         ("SELECT * FROM plain AS OF CYCLE x", "expected the number of a cycle"),

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_select::concat::concat;
@@ -23,6 +25,8 @@ pub(crate) struct Chunk {
     pub rows: RecordBatch,
     pub times: Option<Times>,
     pub points: Option<Points>,
+    /// In a fragment, the numbers of its rows among the rows of all fragments.
+    pub numbers: Option<ScalarBuffer<u64>>,
     /// For each row, how many rows before it the previous row with the same hash of its key is; 0 if there is none.
     /// Empty without a key.
     pub back: Box<[AtomicU32]>,
@@ -90,6 +94,11 @@ impl Chunk {
                 Some(points_of(x, y))
             }
         };
+        let numbers = |column: usize| {
+            let numbers = rows.column(column).as_primitive_opt::<UInt64Type>();
+            numbers.map(|numbers| numbers.values().clone()).ok_or_else(|| wrong(column))
+        };
+        let numbers = config.numbers.map(numbers).transpose()?;
         let count = rows.num_rows();
         let back = if config.key.is_some() { count } else { 0 };
         let back = (0..back).map(|_| AtomicU32::new(0)).collect();
@@ -97,7 +106,7 @@ impl Chunk {
             ended: (0..count).map(|_| AtomicU64::new(NEVER)).collect(),
             ordinals: (0..count).map(|_| AtomicU64::new(0)).collect(),
         });
-        let mut chunk = Chunk { first, rows, times, points, back, table, bytes: 0 };
+        let mut chunk = Chunk { first, rows, times, points, numbers, back, table, bytes: 0 };
         chunk.bytes = chunk.count_bytes();
         Ok(chunk)
     }

@@ -4,6 +4,7 @@ use arrow_schema::{DataType, SchemaRef};
 use tidemill_core::Cause;
 
 use crate::columns;
+use crate::fragmentation::{FRAGMENTS_MAX, FragmentBy, Fragmentation};
 
 /// Which rows a store shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +73,12 @@ pub struct StoreConfig {
     pub point: Option<[usize; 2]>,
     /// How much it holds.
     pub retention: Retention,
+    /// How its rows are divided among fragments, each with a thread of its own that stores them; `None`: they are not. The
+    /// fragments share the bytes that may be held equally.
+    pub fragments: Option<Fragmentation>,
+    /// Only of a fragment: the column with the number that a row has among the rows of all fragments. It orders the rows, and
+    /// is not shown.
+    pub numbers: Option<usize>,
 }
 
 impl StoreConfig {
@@ -84,6 +91,8 @@ impl StoreConfig {
             time: None,
             point: None,
             retention: Retention::default(),
+            fragments: None,
+            numbers: None,
         }
     }
 
@@ -112,6 +121,7 @@ impl StoreConfig {
                 "a table keeps the last row of each key, so it cannot drop rows by time",
             ));
         }
+        self.check_fragments()?;
         let wrong = |column: usize, what: &str| {
             let field = self.schema.field(column);
             let (name, found) = (field.name(), field.data_type());
@@ -126,6 +136,25 @@ impl StoreConfig {
         match coordinate {
             Some(column) => Err(wrong(*column, "a coordinate")),
             None => Ok(()),
+        }
+    }
+
+    fn check_fragments(&self) -> Result<(), Cause> {
+        let is_number = |column: usize| {
+            self.schema.fields().get(column).is_some_and(|field| *field.data_type() == DataType::UInt64)
+        };
+        if self.numbers.is_some_and(|column| !is_number(column)) {
+            return Err(Cause::bug("a fragment has no column with the numbers of its rows"));
+        }
+        let Some(Fragmentation { count, by }) = &self.fragments else { return Ok(()) };
+        if !(1..=FRAGMENTS_MAX).contains(count) {
+            return Err(Cause::user(format!("{count} fragments; choose 1 to {FRAGMENTS_MAX}")));
+        }
+        match (by, self.key.as_deref()) {
+            (FragmentBy::Key, None | Some([])) => {
+                Err(Cause::user("rows without a key cannot be divided among fragments by their key"))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -5,10 +5,11 @@ use tidemill_core::Cause;
 
 use crate::chunk::Chunk;
 use crate::config::Contents;
+use crate::fragment_version::FragmentVersion;
 use crate::keys::KeyEquality;
 use crate::marks::Mark;
 use crate::reader::StoreReader;
-use crate::selection::Selection;
+use crate::selection::{Selection, Work};
 use crate::version::{StoredRow, Version};
 
 /// What a cycle has changed: the rows that were there before and are there no more, and those that have come. A row that a
@@ -56,11 +57,10 @@ pub struct Follower {
 }
 
 /// The version up to which a follower has given changes.
-#[derive(Clone, Copy)]
 struct Given {
     cycle: u64,
-    first: u64,
-    end: u64,
+    /// The rows of each fragment: the number of the first one, and one past that of the last.
+    rows: Vec<(u64, u64)>,
 }
 
 impl Follower {
@@ -76,7 +76,7 @@ impl Follower {
 
     /// The cycle up to which it has given all changes; `None`: it has given nothing yet.
     pub fn cycle(&self) -> Option<u64> {
-        self.given.map(|given| given.cycle)
+        self.given.as_ref().map(|given| given.cycle)
     }
 
     /// What the next cycle that changed something has changed; the first time, all rows. `None`: there is none yet. It does
@@ -87,47 +87,65 @@ impl Follower {
     /// after the last one given. The changes in between cannot be known any more.
     pub fn next_change(&mut self) -> Result<Option<Change>, Cause> {
         let newest = self.reader.latest();
-        let Some(given) = self.given else {
+        let Some(given) = &self.given else {
             return self.begin(newest);
         };
-        let marks = &newest.published.marks;
-        let Some(mark) = marks.first_after(given.cycle) else { return Ok(None) };
-        let has_gap = newest.published.gone.is_some_and(|gone| {
-            // The rows of the version that was given are needed too, if there were any.
-            let is_given_gone = marks.oldest().is_none_or(|oldest| oldest.cycle > given.cycle);
-            gone > given.cycle || is_given_gone && given.end > given.first
-        });
-        if has_gap {
-            return Err(behind(given.cycle, &mark));
+        let mut marks = Vec::with_capacity(newest.fragments.len());
+        for (fragment, (first, end)) in newest.fragments.iter().zip(&given.rows) {
+            let kept = &fragment.published.marks;
+            let Some(mark) = kept.first_after(given.cycle) else { return Ok(None) };
+            let has_gap = fragment.published.gone.is_some_and(|gone| {
+                // The rows of the version that was given are needed too, if there were any.
+                let is_given_gone = kept.oldest().is_none_or(|oldest| oldest.cycle > given.cycle);
+                gone > given.cycle || is_given_gone && end > first
+            });
+            if has_gap {
+                return Err(behind(given.cycle, &mark));
+            }
+            marks.push(mark);
         }
-        let change = self.change(&newest, given, mark)?;
-        self.given = Some(Given { cycle: mark.cycle, first: mark.first, end: mark.end });
+        let Some(cycle) = marks.first().map(|mark| mark.cycle) else { return Ok(None) };
+        let change = change(&newest, given, cycle, &marks)?;
+        self.given = Some(Given { cycle, rows: marks.iter().map(|mark| (mark.first, mark.end)).collect() });
         Ok(Some(change))
     }
 
     fn begin(&mut self, newest: Version) -> Result<Option<Change>, Cause> {
-        let Some(cycle) = newest.published.newest_cycle else { return Ok(None) };
+        let published = newest.fragments.first().and_then(|fragment| fragment.published.newest_cycle);
+        let Some(cycle) = published else { return Ok(None) };
         let added = newest.select(&Selection::default())?.batches;
-        self.given = Some(Given { cycle, first: newest.first, end: newest.end });
+        let rows = newest.fragments.iter().map(|fragment| (fragment.first, fragment.end)).collect();
+        self.given = Some(Given { cycle, rows });
         Ok(match added.is_empty() {
             true => None,
             false => Some(Change { cycle, removed: Vec::new(), added }),
         })
     }
+}
 
-    fn change(&self, newest: &Version, before: Given, mark: Mark) -> Result<Change, Cause> {
-        let rows = |cycle: u64, first: u64, end: u64| Version { cycle, first, end, ..newest.clone() };
-        let added = rows(mark.cycle, before.end.max(mark.first), mark.end);
-        let (removed, added) = match newest.config().contents {
-            Contents::AllRows => {
-                let dropped = rows(mark.cycle, before.first, mark.first.min(before.end));
-                let all = Selection::default();
-                (dropped.select(&all)?.batches, added.select(&all)?.batches)
-            }
-            Contents::LastOfKey => replaced(&rows(before.cycle, before.first, before.end), &added)?,
+/// What this cycle has changed since another. The marks say which rows each fragment has after it.
+fn change(newest: &Version, before: &Given, cycle: u64, marks: &[Mark]) -> Result<Change, Cause> {
+    let rows = |cycle: u64, bounds: &dyn Fn(&Mark, (u64, u64)) -> (u64, u64)| {
+        let of_mark = marks.iter().zip(&before.rows).map(|(mark, before)| bounds(mark, *before));
+        let fragment = |(fragment, (first, end)): (&FragmentVersion, (u64, u64))| FragmentVersion {
+            cycle,
+            first,
+            end,
+            ..fragment.clone()
         };
-        Ok(Change { cycle: mark.cycle, removed, added })
-    }
+        let fragments = newest.fragments.iter().zip(of_mark).map(fragment).collect();
+        Version { whole: newest.whole.clone(), fragments }
+    };
+    let added = rows(cycle, &|mark, (_, end)| (end.max(mark.first), mark.end));
+    let (removed, added) = match newest.config().contents {
+        Contents::AllRows => {
+            let dropped = rows(cycle, &|mark, (first, end)| (first, mark.first.min(end)));
+            let all = Selection::default();
+            (dropped.select(&all)?.batches, added.select(&all)?.batches)
+        }
+        Contents::LastOfKey => replaced(&rows(before.cycle, &|_, before| before), &added)?,
+    };
+    Ok(Change { cycle, removed, added })
 }
 
 fn behind(cycle: u64, next: &Mark) -> Cause {
@@ -141,16 +159,17 @@ fn behind(cycle: u64, next: &Mark) -> Cause {
 /// The rows of a table that new ones replace, and the new ones. Rows that were only stored again are in neither.
 fn replaced(before: &Version, new: &Version) -> Result<(Vec<RecordBatch>, Vec<RecordBatch>), Cause> {
     let (mut removed, mut added) = (Vec::new(), Vec::new());
-    let mut work = new.work();
-    let mut shown = Vec::new();
     let all = Selection::default();
-    new.visit(&all, &mut work, &mut || Ok(()), |stored| shown.push(stored))?;
-    for stored in shown {
-        match previous(before, stored)? {
-            Some(old) if is_same(old, stored) => {}
-            old => {
-                removed.extend(old);
-                added.push(stored);
+    for (before, new) in before.fragments.iter().zip(&new.fragments) {
+        let mut shown = Vec::new();
+        new.visit(&all, &mut Work::default(), &mut || Ok(()), |stored| shown.push(stored))?;
+        for stored in shown {
+            match previous(before, stored)? {
+                Some(old) if is_same(old, stored) => {}
+                old => {
+                    removed.extend(old);
+                    added.push(stored);
+                }
             }
         }
     }
@@ -159,7 +178,7 @@ fn replaced(before: &Version, new: &Version) -> Result<(Vec<RecordBatch>, Vec<Re
 }
 
 /// The row with the same key that a version shows.
-fn previous<'a>(version: &'a Version, stored: StoredRow<'a>) -> Result<Option<StoredRow<'a>>, Cause> {
+fn previous<'a>(version: &'a FragmentVersion, stored: StoredRow<'a>) -> Result<Option<StoredRow<'a>>, Cause> {
     let Some(hasher) = &version.shared.hasher else { return Ok(None) };
     let key = hasher.key_of(&stored.chunk.rows);
     let mut next = stored.chunk.before(stored.chunk.first + stored.row as u64);
@@ -178,6 +197,8 @@ fn previous<'a>(version: &'a Version, stored: StoredRow<'a>) -> Result<Option<St
 }
 
 fn is_same(one: StoredRow<'_>, other: StoredRow<'_>) -> bool {
-    let row = |chunk: &Chunk, row: usize| chunk.rows.slice(row, 1);
-    row(one.chunk, one.row) == row(other.chunk, other.row)
+    // In a fragment, the last column is the number of the row, which is not one of its values.
+    let shown = |chunk: &Chunk| chunk.rows.num_columns() - usize::from(chunk.numbers.is_some());
+    let row = |stored: StoredRow<'_>| stored.chunk.rows.slice(stored.row, 1);
+    row(one).columns()[..shown(one.chunk)] == row(other).columns()[..shown(other.chunk)]
 }

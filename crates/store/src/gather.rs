@@ -10,7 +10,7 @@ use arrow_select::take::take;
 use tidemill_core::Cause;
 
 use crate::chunk::{Chunk, batch_of, too_large};
-use crate::config::Contents;
+use crate::fragment_version::FragmentVersion;
 use crate::scan::Part;
 use crate::selection::{SelectedRows, Selection, Work};
 use crate::version::{Pause, StoredRow, Version};
@@ -23,19 +23,20 @@ impl Version {
     /// All rows that meet the conditions, chunk by chunk, without copying chunks of which all rows do.
     pub(crate) fn scan_stream(
         &self,
+        fragment: &FragmentVersion,
         selection: &Selection,
         mut work: Work,
         pause: &mut Pause<'_>,
     ) -> Result<SelectedRows, Cause> {
         let mut batches = Vec::new();
         let (mut stored, mut bytes) = (Vec::new(), 0);
-        for part in self.parts(selection) {
+        for part in fragment.parts(selection) {
             let Part { chunk, start, end } = part;
             let area = selection.area.as_ref();
             let is_whole = selection.key.is_none() && chunk.is_all_in(selection.time, area);
             if !is_whole {
                 let before = stored.len();
-                self.visit_part(part, selection, area, &mut work, &mut |row| stored.push(row))?;
+                fragment.visit_part(part, selection, area, &mut work, &mut |row| stored.push(row))?;
                 bytes += (stored.len() - before) * (chunk.bytes() / chunk.len());
             }
             if is_whole || stored.len() >= BATCH_ROWS || bytes >= BATCH_BYTES {
@@ -45,7 +46,7 @@ impl Version {
             }
             if is_whole {
                 work.chunks_read += 1;
-                batches.push(projected(&chunk.rows.slice(start, end - start), selection)?);
+                batches.push(self.projected(&chunk.rows.slice(start, end - start), selection)?);
             }
             pause()?;
         }
@@ -53,15 +54,32 @@ impl Version {
         Ok(found(batches, work))
     }
 
-    /// These rows as a batch, if there are any: those of a table in the order of their keys.
+    /// These rows in the order of the store, in batches that are not too large.
+    pub(crate) fn gather_in_batches(
+        &self,
+        mut stored: Vec<StoredRow<'_>>,
+        selection: &Selection,
+    ) -> Result<Vec<RecordBatch>, Cause> {
+        // Those of each fragment are in order already, which this sort makes use of.
+        stored.sort_by_key(StoredRow::order);
+        let (mut batches, mut from, mut bytes) = (Vec::new(), 0, 0);
+        for (at, row) in stored.iter().enumerate() {
+            bytes += row.chunk.bytes() / row.chunk.len();
+            if at + 1 - from >= BATCH_ROWS || bytes >= BATCH_BYTES || at + 1 == stored.len() {
+                batches.extend(self.gather_in_order(&stored[from..=at], selection)?);
+                (from, bytes) = (at + 1, 0);
+            }
+        }
+        Ok(batches)
+    }
+
+    /// These rows as a batch, if there are any, in the order of the store.
     pub(crate) fn gather(
         &self,
         mut stored: Vec<StoredRow<'_>>,
         selection: &Selection,
     ) -> Result<Option<RecordBatch>, Cause> {
-        if self.shared.config.contents == Contents::LastOfKey {
-            stored.sort_by_cached_key(StoredRow::ordinal);
-        }
+        stored.sort_by_cached_key(StoredRow::order);
         self.gather_in_order(&stored, selection)
     }
 
@@ -72,24 +90,26 @@ impl Version {
     ) -> Result<Option<RecordBatch>, Cause> {
         let Some(first) = stored.first() else { return Ok(None) };
         let mut chunks: Vec<&Arc<Chunk>> = vec![first.chunk];
-        let mut places = HashMap::from([(first.chunk.first, 0)]);
-        let mut last = (first.chunk.first, 0);
+        // Chunks of different fragments may begin with the same number.
+        let address = |chunk: &Arc<Chunk>| Arc::as_ptr(chunk) as usize;
+        let mut places = HashMap::from([(address(first.chunk), 0)]);
+        let mut last = (address(first.chunk), 0);
         let mut indices = Vec::with_capacity(stored.len());
         for row in stored {
-            if row.chunk.first != last.0 {
-                let place = *places.entry(row.chunk.first).or_insert(chunks.len());
+            if address(row.chunk) != last.0 {
+                let place = *places.entry(address(row.chunk)).or_insert(chunks.len());
                 if place == chunks.len() {
                     chunks.push(row.chunk);
                 }
-                last = (row.chunk.first, place);
+                last = (address(row.chunk), place);
             }
             indices.push((last.1, row.row));
         }
-        let schema = schema_of(&self.shared.config.schema, selection)?;
+        let schema = schema_of(&self.config().schema, selection)?;
         let columns = match chunks.as_slice() {
-            [only] => taken(only, stored, selection)?,
+            [only] => self.taken(only, stored, selection)?,
             _ => {
-                let all: Vec<usize> = (0..self.shared.config.schema.fields().len()).collect();
+                let all: Vec<usize> = (0..self.config().schema.fields().len()).collect();
                 let column = |index: &usize| {
                     let columns: Vec<_> =
                         chunks.iter().map(|chunk| chunk.rows.column(*index).as_ref()).collect();
@@ -115,15 +135,29 @@ fn schema_of(schema: &SchemaRef, selection: &Selection) -> Result<SchemaRef, Cau
     projected.map(Arc::new).map_err(|error| Cause::bug(error.to_string()).with_source(error))
 }
 
-fn projected(rows: &RecordBatch, selection: &Selection) -> Result<RecordBatch, Cause> {
-    let Some(columns) = &selection.columns else { return Ok(rows.clone()) };
-    rows.project(columns).map_err(|error| Cause::bug(error.to_string()).with_source(error))
-}
+impl Version {
+    /// Rows of a chunk with the columns that are wanted.
+    fn projected(&self, rows: &RecordBatch, selection: &Selection) -> Result<RecordBatch, Cause> {
+        let shown = self.config().schema.fields().len();
+        let projected = match &selection.columns {
+            Some(columns) => rows.project(columns),
+            None if rows.num_columns() == shown => return Ok(rows.clone()),
+            // A fragment has the numbers of its rows behind the columns that are shown.
+            None => rows.project(&(0..shown).collect::<Vec<_>>()),
+        };
+        projected.map_err(|error| Cause::bug(error.to_string()).with_source(error))
+    }
 
-/// The columns of these rows of one chunk.
-fn taken(chunk: &Chunk, stored: &[StoredRow<'_>], selection: &Selection) -> Result<Vec<ArrayRef>, Cause> {
-    let of_chunk = projected(&chunk.rows, selection)?;
-    let rows: UInt32Array = stored.iter().map(|row| row.row as u32).collect::<Vec<_>>().into();
-    let take = |column: &ArrayRef| take(column, &rows, None).map_err(|error| too_large(&error));
-    of_chunk.columns().iter().map(take).collect()
+    /// The columns of these rows of one chunk.
+    fn taken(
+        &self,
+        chunk: &Chunk,
+        stored: &[StoredRow<'_>],
+        selection: &Selection,
+    ) -> Result<Vec<ArrayRef>, Cause> {
+        let of_chunk = self.projected(&chunk.rows, selection)?;
+        let rows: UInt32Array = stored.iter().map(|row| row.row as u32).collect::<Vec<_>>().into();
+        let take = |column: &ArrayRef| take(column, &rows, None).map_err(|error| too_large(&error));
+        of_chunk.columns().iter().map(take).collect()
+    }
 }

@@ -8,6 +8,9 @@
 //! takes the newest rows, in pieces. An index leads from each key to its newest row, and each row to the one before with
 //! the same key. So a reader finds rows by key, time and place without looking into other chunks.
 //!
+//! The rows can be divided among [fragments](Fragmentation), each with a writer on a thread of its own. Readers see one
+//! store: all fragments at the same cycle, and the rows in the same order. A [`StoreSink`] writes both kinds.
+//!
 //! ```
 //! use std::sync::Arc;
 //! use tidemill_core::arrow::array::{Float64Array, Int64Array, RecordBatch};
@@ -41,6 +44,9 @@ mod chunk_list;
 mod columns;
 mod config;
 mod follower;
+mod fragment_version;
+mod fragmentation;
+mod fragments;
 mod gather;
 mod grid;
 mod key_index;
@@ -56,6 +62,7 @@ mod sink;
 mod snapshot;
 mod store_memory;
 mod store_state;
+mod strict_limits;
 mod turns;
 mod version;
 mod writer;
@@ -63,10 +70,12 @@ mod writer;
 pub use area::{Area, distance};
 pub use config::{Contents, Retention, StoreConfig};
 pub use follower::{Change, Follower};
+pub use fragmentation::{FragmentBy, Fragmentation};
+pub use fragments::FragmentedWriter;
 pub use reader::StoreReader;
 pub use selection::{SelectedRows, Selection, Work};
 pub use sink::StoreSink;
-pub use store_state::StoreStatistics;
+pub use store_state::{FragmentStatus, StoreStatistics};
 pub use turns::{ReaderTurn, ReaderTurns};
 pub use version::{Pause, Version};
 pub use writer::StoreWriter;

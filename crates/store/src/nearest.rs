@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use tidemill_core::Cause;
 
 use crate::area::{Area, distance};
+use crate::fragment_version::FragmentVersion;
 use crate::gather::found;
 use crate::grid::Grid;
 use crate::scan::Part;
@@ -68,23 +69,26 @@ impl Version {
         selection: &Selection,
         pause: &mut Pause<'_>,
     ) -> Result<SelectedRows, Cause> {
-        if self.shared.config.point.is_none() {
+        if self.config().point.is_none() {
             return Err(Cause::bug("a store without points was asked for the nearest"));
         }
-        let mut work = self.work();
+        let asked = self.asked(selection);
+        let mut work = self.work(asked);
         let mut nearest: BinaryHeap<Candidate<'_>> = BinaryHeap::new();
         // Chunks whose points may be nearest come first, so that most others need not be read.
         let area_of = |part: &Part<'_>| {
             let points = part.chunk.points.as_ref();
             points.map_or(f64::INFINITY, |points| points.area.distance_from(to.0, to.1))
         };
-        let mut parts: Vec<_> = self.parts(selection).map(|part| (area_of(&part), part)).collect();
+        let parts =
+            asked.iter().flat_map(|fragment| fragment.parts(selection).map(move |part| (fragment, part)));
+        let mut parts: Vec<_> = parts.map(|(of, part)| (area_of(&part), of, part)).collect();
         parts.sort_by(|one, other| one.0.total_cmp(&other.0));
         let mut at_most = f64::INFINITY;
-        if let Some((_, sorted)) = parts.iter().find(|(_, part)| grid_of(part).is_some()) {
-            at_most = self.nearest_are_within(sorted, to, rows_max, selection, &mut work)?;
+        if let Some((_, of, sorted)) = parts.iter().find(|(.., part)| grid_of(part).is_some()) {
+            at_most = of.nearest_are_within(sorted, to, rows_max, selection, &mut work)?;
         }
-        for (at_least, part) in parts {
+        for (at_least, of, part) in parts {
             let farthest = match nearest.len() == rows_max {
                 true => nearest.peek().map_or(f64::NEG_INFINITY, |candidate| candidate.distance.min(at_most)),
                 false => at_most,
@@ -94,12 +98,11 @@ impl Version {
             }
             let Some(points) = &part.chunk.points else { continue };
             let area = within(to, farthest, selection);
-            self.visit_part(part, selection, Some(&area), &mut work, &mut |stored| {
+            of.visit_part(part, selection, Some(&area), &mut work, &mut |stored| {
                 let row = stored.row;
                 let distance = distance((points.x[row], points.y[row]), to);
                 // A row of a table may have been stored again; its key came first only once.
-                let number = stored.ordinal().unwrap_or(part.chunk.first + row as u64);
-                nearest.push(Candidate { distance, number, stored });
+                nearest.push(Candidate { distance, number: stored.order(), stored });
                 if nearest.len() > rows_max {
                     nearest.pop();
                 }
@@ -111,7 +114,9 @@ impl Version {
         let batches = self.gather_in_order(&rows, selection)?;
         Ok(found(batches, work))
     }
+}
 
+impl FragmentVersion {
     /// A distance within which there are as many rows of this part: it looks near the point first, and then farther away.
     /// Infinity if it finds none.
     fn nearest_are_within(

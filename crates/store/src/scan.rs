@@ -8,9 +8,10 @@ use tidemill_core::Cause;
 
 use crate::area::Area;
 use crate::chunk::Chunk;
+use crate::fragment_version::FragmentVersion;
 use crate::keys::KeyEquality;
 use crate::selection::{Selection, Work};
-use crate::version::{Pause, StoredRow, Version};
+use crate::version::{Pause, StoredRow};
 
 /// This many rows are passed at once if none of them meets the conditions.
 const BLOCK_ROWS: usize = 64;
@@ -23,7 +24,7 @@ pub(crate) struct Part<'a> {
     pub end: usize,
 }
 
-impl Version {
+impl FragmentVersion {
     /// The chunks that have rows of this version, each with the range of them, but not all of those in which none meets the
     /// conditions.
     pub(crate) fn parts(&self, selection: &Selection) -> impl Iterator<Item = Part<'_>> {

@@ -5,6 +5,7 @@ use tidemill_core::Cause;
 
 use crate::chunk::too_large;
 use crate::config::Contents;
+use crate::fragment_version::FragmentVersion;
 use crate::gather::found;
 use crate::keys::KeyEquality;
 use crate::scan::no_key;
@@ -56,23 +57,27 @@ impl Version {
         selection: &Selection,
         pause: &mut Pause<'_>,
     ) -> Result<SelectedRows, Cause> {
-        let mut work = self.work();
-        if let Some(key) = &selection.key
-            && let Some(stored) = self.rows_of_key(key, selection, false, &mut work, pause)?
+        let asked = self.asked(selection);
+        let mut work = self.work(asked);
+        let contents = self.config().contents;
+        if let [only] = asked
+            && contents == Contents::AllRows
         {
-            work.by_key = true;
-            let batches = self.gather(stored, selection)?;
+            let Some(stored) = only.indexed_rows(selection, &mut work, pause)? else {
+                return self.scan_stream(only, selection, work, pause);
+            };
+            let batches = self.gather_in_order(&stored, selection)?;
             return Ok(found(batches, work));
         }
-        match self.shared.config.contents {
-            Contents::AllRows => self.scan_stream(selection, work, pause),
-            Contents::LastOfKey => {
-                let mut stored = Vec::new();
-                self.visit(selection, &mut work, pause, |row| stored.push(row))?;
-                let batches = self.gather(stored, selection)?;
-                Ok(found(batches, work))
-            }
+        let mut stored = Vec::new();
+        for fragment in asked {
+            stored.extend(fragment.rows(selection, &mut work, pause)?);
         }
+        let batches = match contents {
+            Contents::AllRows => self.gather_in_batches(stored, selection)?,
+            Contents::LastOfKey => Vec::from_iter(self.gather(stored, selection)?),
+        };
+        Ok(found(batches, work))
     }
 
     /// All rows as one batch.
@@ -81,8 +86,7 @@ impl Version {
     /// [`Cause::resource`] if they are too many for one batch.
     pub fn read(&self) -> Result<RecordBatch, Cause> {
         let rows = self.select(&Selection::default())?.batches;
-        arrow_select::concat::concat_batches(&self.shared.config.schema, &rows)
-            .map_err(|error| too_large(&error))
+        arrow_select::concat::concat_batches(&self.config().schema, &rows).map_err(|error| too_large(&error))
     }
 
     /// The newest row with this key that meets the conditions; its columns have one value each.
@@ -90,21 +94,63 @@ impl Version {
     /// # Errors
     /// As for [`select`](Version::select).
     pub fn newest(&self, key: &[ArrayRef], selection: &Selection) -> Result<SelectedRows, Cause> {
-        let mut work = self.work();
-        work.by_key = true;
-        let pause: &mut Pause<'_> = &mut || Ok(());
-        let newest = match self.rows_of_key(key, selection, true, &mut work, pause)? {
-            Some(stored) => stored.last().copied(),
-            None => {
-                work.by_key = false;
-                let selection = Selection { key: Some(key.to_vec()), ..selection.clone() };
-                let mut last = None;
-                self.visit(&selection, &mut work, pause, |row| last = Some(row))?;
-                last
-            }
-        };
-        let batches = self.gather(newest.into_iter().collect(), selection)?;
+        let selection = Selection { key: Some(key.to_vec()), ..selection.clone() };
+        let asked = self.asked(&selection);
+        let mut work = Work { by_key: true, ..self.work(asked) };
+        let mut newest: Option<StoredRow<'_>> = None;
+        for fragment in asked {
+            let found = fragment.newest_of_key(key, &selection, &mut work)?;
+            newest = newest.into_iter().chain(found).max_by_key(StoredRow::order);
+        }
+        let batches = self.gather(newest.into_iter().collect(), &selection)?;
         Ok(found(batches, work))
+    }
+}
+
+impl FragmentVersion {
+    /// The rows that meet these conditions, in the order of their numbers.
+    fn rows(
+        &self,
+        selection: &Selection,
+        work: &mut Work,
+        pause: &mut Pause<'_>,
+    ) -> Result<Vec<StoredRow<'_>>, Cause> {
+        if let Some(stored) = self.indexed_rows(selection, work, pause)? {
+            return Ok(stored);
+        }
+        let mut stored = Vec::new();
+        self.visit(selection, work, pause, |row| stored.push(row))?;
+        Ok(stored)
+    }
+
+    /// The rows that meet these conditions, if they have a key and the index knows all of its rows.
+    fn indexed_rows(
+        &self,
+        selection: &Selection,
+        work: &mut Work,
+        pause: &mut Pause<'_>,
+    ) -> Result<Option<Vec<StoredRow<'_>>>, Cause> {
+        let Some(key) = &selection.key else { return Ok(None) };
+        let stored = self.rows_of_key(key, selection, false, work, pause)?;
+        work.by_key |= stored.is_some();
+        Ok(stored)
+    }
+
+    /// The newest row with this key that meets the conditions, of which the key is one.
+    fn newest_of_key(
+        &self,
+        key: &[ArrayRef],
+        selection: &Selection,
+        work: &mut Work,
+    ) -> Result<Option<StoredRow<'_>>, Cause> {
+        let pause: &mut Pause<'_> = &mut || Ok(());
+        if let Some(stored) = self.rows_of_key(key, selection, true, work, pause)? {
+            return Ok(stored.last().copied());
+        }
+        work.by_key = false;
+        let mut last = None;
+        self.visit(selection, work, pause, |row| last = Some(row))?;
+        Ok(last)
     }
 
     /// The rows of a key that meet the other conditions, or only the newest of them, in the order of their numbers.

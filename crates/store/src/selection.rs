@@ -16,6 +16,9 @@ pub struct Selection {
     pub time: Option<(i64, i64)>,
     /// A box. Rows without a point are in no box.
     pub area: Option<Area>,
+    /// The fragment that has all these rows, if that is known: no other is asked. A key decides it by itself if the rows are
+    /// divided by it.
+    pub fragment: Option<usize>,
     /// The indexes of the columns that are wanted; `None`: all.
     pub columns: Option<Vec<usize>>,
 }
@@ -23,6 +26,10 @@ pub struct Selection {
 /// What finding rows took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
+    /// The fragments of the store.
+    pub fragments: usize,
+    /// Those of them that were asked.
+    pub fragments_asked: usize,
     /// The chunks of the version.
     pub chunks: usize,
     /// Those of them in which rows were looked at.
@@ -39,6 +46,9 @@ pub struct Work {
 
 impl fmt::Display for Work {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.fragments > 1 {
+            write!(formatter, "{} of {} fragments, ", self.fragments_asked, self.fragments)?;
+        }
         let by_key = if self.by_key { ", by key" } else { "" };
         write!(
             formatter,
@@ -50,6 +60,8 @@ impl fmt::Display for Work {
 
 impl AddAssign for Work {
     fn add_assign(&mut self, other: Work) {
+        self.fragments += other.fragments;
+        self.fragments_asked += other.fragments_asked;
         self.chunks += other.chunks;
         self.chunks_read += other.chunks_read;
         self.rows += other.rows;

@@ -4,13 +4,16 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
-use tidemill_core::{Cause, CycleOutput, Sink};
+use arrow_schema::SchemaRef;
+use tidemill_core::{Cause, CycleOutput, MemoryAccount, Sink, SnapshotReader, SnapshotWriter};
 
 use crate::config::StoreConfig;
+use crate::fragments::{FragmentedWriter, Restored, restored};
 use crate::reader::StoreReader;
 use crate::writer::StoreWriter;
 
-/// Stores the rows of each committed cycle and publishes it as a version. It never waits.
+/// Stores the rows of each committed cycle and publishes it as a version. It never waits, unless the store has fragments: then a
+/// commit waits for the threads of all fragments.
 ///
 /// ```
 /// use tidemill_core::Sink;
@@ -24,7 +27,8 @@ use crate::writer::StoreWriter;
 /// # Ok::<(), tidemill_core::Cause>(())
 /// ```
 pub struct StoreSink {
-    store: StoreWriter,
+    store: Restored,
+    schema: SchemaRef,
     pending: VecDeque<(u64, Vec<RecordBatch>)>,
 }
 
@@ -32,30 +36,66 @@ impl StoreSink {
     /// A sink for rows of the configuration's columns, and the handle to read the store.
     ///
     /// # Errors
-    /// As for [`StoreWriter::new`].
+    /// As for [`StoreWriter::new`] and [`FragmentedWriter::new`].
     pub fn new(config: StoreConfig) -> Result<(StoreSink, StoreReader), Cause> {
-        let (store, reader) = StoreWriter::new(config)?;
-        Ok((StoreSink::of(store), reader))
+        let (store, reader) = match config.fragments {
+            None => {
+                let (store, reader) = StoreWriter::new(config)?;
+                (Restored::One(store), reader)
+            }
+            Some(_) => {
+                let (store, reader) = FragmentedWriter::new(config)?;
+                (Restored::Fragments(store), reader)
+            }
+        };
+        Ok((StoreSink::of(store, &reader), reader))
     }
 
-    /// A sink into this store.
-    pub fn of(store: StoreWriter) -> StoreSink {
-        StoreSink { store, pending: VecDeque::new() }
+    /// A sink into the store that [`snapshot`](StoreSink::snapshot) has written, and the handle to read it. Its limits may
+    /// differ from those of the store that was written, and count from the next cycle on. If its fragments differ, the
+    /// rows of the newest version are divided again, and no earlier one can be read.
+    ///
+    /// # Errors
+    /// As for [`StoreWriter::restore`].
+    pub fn restore(
+        config: StoreConfig,
+        reader: &mut SnapshotReader<'_>,
+    ) -> Result<(StoreSink, StoreReader), Cause> {
+        let (store, reader) = restored(config, reader)?;
+        Ok((StoreSink::of(store, &reader), reader))
     }
 
-    /// The store.
-    pub fn store(&self) -> &StoreWriter {
-        &self.store
+    fn of(store: Restored, reader: &StoreReader) -> StoreSink {
+        StoreSink { store, schema: reader.config().schema.clone(), pending: VecDeque::new() }
+    }
+
+    /// Writes all versions that can be read.
+    ///
+    /// # Errors
+    /// As for [`StoreWriter::snapshot`] and [`FragmentedWriter::snapshot`].
+    pub fn snapshot(&mut self, writer: &mut SnapshotWriter) -> Result<(), Cause> {
+        match &mut self.store {
+            Restored::One(store) => store.snapshot(writer),
+            Restored::Fragments(store) => store.snapshot(writer),
+        }
+    }
+
+    /// What the store holds counts in this account from here on, as for [`StoreWriter::count_in`].
+    pub fn count_in(&self, account: MemoryAccount, holder: &str) {
+        match &self.store {
+            Restored::One(store) => store.count_in(account, holder),
+            Restored::Fragments(store) => store.count_in(account, holder),
+        }
     }
 }
 
 impl Sink for StoreSink {
     fn may_block(&self) -> bool {
-        false
+        matches!(self.store, Restored::Fragments(_))
     }
 
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
-        let schema = &self.store.shared.config.schema;
+        let schema = &self.schema;
         let batches = output.streams.into_iter().flatten().filter(|batch| !batch.is_empty());
         let renamed = batches.map(|batch| {
             // The rows may differ in names and nullability, but not in types.
@@ -73,8 +113,14 @@ impl Sink for StoreSink {
 
     fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause> {
         while let Some((cycle, rows)) = self.pending.pop_front_if(|(cycle, _)| *cycle <= *cycles.end()) {
-            self.store.append(cycle, &rows)?;
+            match &mut self.store {
+                Restored::One(store) => store.append(cycle, &rows)?,
+                Restored::Fragments(store) => store.append(cycle, &rows)?,
+            }
         }
-        Ok(())
+        match &mut self.store {
+            Restored::One(_) => Ok(()),
+            Restored::Fragments(store) => store.publish(),
+        }
     }
 }

@@ -14,7 +14,8 @@ use crate::marks::Mark;
 use crate::reader::StoreReader;
 use crate::writer::StoreWriter;
 
-const VERSION: u8 = 1;
+/// The first byte of a store that is not divided, or of a fragment.
+pub(crate) const VERSION: u8 = 1;
 
 impl StoreWriter {
     /// Writes all versions that can be read.
@@ -48,8 +49,16 @@ impl StoreWriter {
         config: StoreConfig,
         reader: &mut SnapshotReader<'_>,
     ) -> Result<(StoreWriter, StoreReader), Cause> {
-        let (mut store, handle) = StoreWriter::new(config)?;
         reader.version(VERSION)?;
+        StoreWriter::restore_rows(config, reader)
+    }
+
+    /// As [`restore`](StoreWriter::restore), behind the version of the format.
+    pub(crate) fn restore_rows(
+        config: StoreConfig,
+        reader: &mut SnapshotReader<'_>,
+    ) -> Result<(StoreWriter, StoreReader), Cause> {
+        let (mut store, handle) = StoreWriter::new(config)?;
         let (found, expected) = (reader.text()?, fingerprint(&store.shared.config));
         if found != expected {
             return Err(Cause::user(format!(
@@ -121,7 +130,7 @@ impl StoreWriter {
 }
 
 /// What a store must agree on to use another's rows.
-fn fingerprint(config: &StoreConfig) -> String {
+pub(crate) fn fingerprint(config: &StoreConfig) -> String {
     let fields = config.schema.fields().iter();
     let columns: Vec<String> =
         fields.map(|field| format!("{} {}", field.name(), field.data_type())).collect();
@@ -186,6 +195,6 @@ fn read_numbers(bytes: &[u8], count: usize) -> Result<Box<[AtomicU64]>, Cause> {
     }
 }
 
-fn damaged(what: &str) -> Cause {
+pub(crate) fn damaged(what: &str) -> Cause {
     Cause::operation(format!("the snapshot of a store is damaged: {what}"))
 }

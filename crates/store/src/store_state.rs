@@ -37,6 +37,33 @@ pub(crate) struct Published {
     pub statistics: StoreStatistics,
 }
 
+/// What the writer and the readers of a store of several fragments share.
+pub(crate) struct FragmentsState {
+    /// What all fragments hold together.
+    pub config: StoreConfig,
+    /// The fragments.
+    pub fragments: Vec<Arc<StoreState>>,
+    /// The newest cycle that every fragment has: what each published after it.
+    pub current: ArcSwap<Vec<Arc<Published>>>,
+}
+
+impl Published {
+    /// The oldest and the newest cycle that can be read.
+    pub fn cycles(&self) -> Option<(u64, u64)> {
+        let oldest = self.marks.oldest()?.cycle;
+        Some((oldest, self.newest_cycle?))
+    }
+}
+
+/// What a fragment of a store holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FragmentStatus {
+    /// How much it holds.
+    pub statistics: StoreStatistics,
+    /// The oldest and the newest cycle that can be read of it.
+    pub cycles: Option<(u64, u64)>,
+}
+
 /// How much a store holds, and what it has dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStatistics {
@@ -54,4 +81,20 @@ pub struct StoreStatistics {
     pub rows_dropped: u64,
     /// The chunks that they were in.
     pub chunks_dropped: u64,
+}
+
+impl StoreStatistics {
+    /// What both fragments of a store hold. A version can be read if both have it.
+    #[must_use]
+    pub(crate) fn and(self, other: StoreStatistics) -> StoreStatistics {
+        StoreStatistics {
+            rows: self.rows + other.rows,
+            chunks: self.chunks + other.chunks,
+            bytes: self.bytes + other.bytes,
+            index_bytes: self.index_bytes + other.index_bytes,
+            versions: self.versions.min(other.versions),
+            rows_dropped: self.rows_dropped + other.rows_dropped,
+            chunks_dropped: self.chunks_dropped + other.chunks_dropped,
+        }
+    }
 }

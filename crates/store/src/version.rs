@@ -7,19 +7,18 @@ use arrow_schema::SchemaRef;
 use tidemill_core::Cause;
 
 use crate::chunk::Chunk;
-use crate::chunk_list::ChunkList;
 use crate::config::StoreConfig;
-use crate::selection::Work;
-use crate::store_state::{Published, StoreState};
+use crate::fragment_version::FragmentVersion;
+use crate::selection::{Selection, Work};
+use crate::store_state::FragmentsState;
 
 /// The rows of a store after some cycle. It does not change, and the rows stay as long as it exists.
 #[derive(Clone)]
 pub struct Version {
-    pub(crate) shared: Arc<StoreState>,
-    pub(crate) published: Arc<Published>,
-    pub(crate) cycle: u64,
-    pub(crate) first: u64,
-    pub(crate) end: u64,
+    /// What the fragments share if there are several.
+    pub(crate) whole: Option<Arc<FragmentsState>>,
+    /// The fragments; at least one.
+    pub(crate) fragments: Vec<FragmentVersion>,
 }
 
 /// What a search calls after each chunk that it has looked into: it may wait, or end the search.
@@ -33,44 +32,67 @@ pub(crate) struct StoredRow<'a> {
 }
 
 impl StoredRow<'_> {
-    /// For a row of a table, how many keys came before its key.
-    pub fn ordinal(&self) -> Option<u64> {
-        self.chunk.table.as_ref().map(|table| table.ordinals[self.row].load(Ordering::Relaxed))
+    /// Orders the rows of a store: those of a table by when their keys first came, any other as they came.
+    pub fn order(&self) -> u64 {
+        match (&self.chunk.table, &self.chunk.numbers) {
+            (Some(table), _) => table.ordinals[self.row].load(Ordering::Relaxed),
+            (None, Some(numbers)) => numbers[self.row],
+            (None, None) => self.chunk.first + self.row as u64,
+        }
     }
 }
 
 impl Version {
     /// The cycle after which these were the rows; `None` before the first.
     pub fn cycle(&self) -> Option<u64> {
-        self.published.newest_cycle.map(|newest| newest.min(self.cycle))
+        // All fragments are at the same one.
+        self.fragments.first().and_then(FragmentVersion::cycle)
     }
 
     /// What the store holds.
     pub fn config(&self) -> &StoreConfig {
-        &self.shared.config
+        match &self.whole {
+            Some(whole) => &whole.config,
+            None => &self.fragments[0].shared.config,
+        }
     }
 
     /// The columns.
     pub fn schema(&self) -> SchemaRef {
-        self.shared.config.schema.clone()
+        self.config().schema.clone()
     }
 
     /// How many rows had been stored by then, also those that were dropped.
     pub fn end(&self) -> u64 {
-        self.end
+        self.fragments.iter().map(|fragment| fragment.end).sum()
     }
 
     /// How many rows were stored for it; those of a table that were replaced since count as well.
     pub fn stored_rows(&self) -> u64 {
-        self.end - self.first
+        self.fragments.iter().map(FragmentVersion::stored_rows).sum()
     }
 
-    pub(crate) fn chunks(&self) -> &ChunkList {
-        &self.published.chunks
+    /// The fragments that may have rows which meet these conditions.
+    pub(crate) fn asked(&self, selection: &Selection) -> &[FragmentVersion] {
+        let by_key = || {
+            let fragmentation = self.config().fragments.as_ref()?;
+            let key = selection.key.as_ref().filter(|_| fragmentation.is_by_key())?;
+            fragmentation.fragment_of(key)
+        };
+        let is_whole = self.fragments.len() == 1;
+        match (!is_whole).then(|| selection.fragment.or_else(by_key)).flatten() {
+            Some(only) => self.fragments.get(only..=only).unwrap_or_default(),
+            None => &self.fragments,
+        }
     }
 
-    pub(crate) fn work(&self) -> Work {
-        let chunks = self.chunks().count(self.first, self.end);
-        Work { chunks, rows: self.stored_rows(), ..Work::default() }
+    pub(crate) fn work(&self, asked: &[FragmentVersion]) -> Work {
+        Work {
+            fragments: self.fragments.len(),
+            fragments_asked: asked.len(),
+            chunks: self.fragments.iter().map(FragmentVersion::chunks_of_version).sum(),
+            rows: self.stored_rows(),
+            ..Work::default()
+        }
     }
 }

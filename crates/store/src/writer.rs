@@ -11,13 +11,14 @@ use tidemill_core::{Cause, MemoryAccount};
 
 use crate::chunk::{Chunk, NEVER, bytes_of, too_large};
 use crate::chunk_list::ChunkList;
-use crate::config::{Contents, StoreConfig};
+use crate::config::{Contents, Retention, StoreConfig};
 use crate::key_index::KeyIndexWriter;
 use crate::keys::{KeyEquality, KeyHasher};
 use crate::marks::{Mark, Marks};
 use crate::reader::StoreReader;
 use crate::store_memory::StoreMemory;
 use crate::store_state::{Published, StoreState, StoreStatistics};
+use crate::strict_limits::{too_many_bytes, too_many_rows};
 
 /// A chunk is complete when it has this many rows.
 pub(crate) const CHUNK_ROWS: usize = 1 << 14;
@@ -100,7 +101,7 @@ impl StoreWriter {
             rows_dropped: 0,
             chunks_dropped: 0,
         };
-        Ok((writer, StoreReader { shared }))
+        Ok((writer, StoreReader { shared, whole: None }))
     }
 
     /// What the store holds counts in this account from here on, until the writer and all readers are gone. `holder` is what an
@@ -128,7 +129,7 @@ impl StoreWriter {
 
     /// A handle to read the store.
     pub fn reader(&self) -> StoreReader {
-        StoreReader { shared: self.shared.clone() }
+        StoreReader { shared: self.shared.clone(), whole: None }
     }
 
     /// The last cycle whose rows it has.
@@ -142,6 +143,17 @@ impl StoreWriter {
     /// [`Cause::resource`] if the store is strict and would hold too much, or there is no memory left for it; [`Cause::bug`] if the cycle is not after the
     /// last one, or the rows have other columns.
     pub fn append(&mut self, cycle: u64, batches: &[RecordBatch]) -> Result<(), Cause> {
+        let has_rows = batches.iter().any(|rows| rows.num_rows() > 0);
+        self.append_part(cycle, batches, has_rows)
+    }
+
+    /// As [`append`](StoreWriter::append), for a fragment. A cycle that has rows in any fragment makes a version of all.
+    pub(crate) fn append_part(
+        &mut self,
+        cycle: u64,
+        batches: &[RecordBatch],
+        has_rows: bool,
+    ) -> Result<(), Cause> {
         if let Some(newest) = self.newest_cycle.filter(|newest| *newest >= cycle) {
             return Err(Cause::bug(format!("a store was given cycle {cycle} after cycle {newest}")));
         }
@@ -149,7 +161,7 @@ impl StoreWriter {
         if let Some(wrong) = wrong {
             return Err(Cause::bug(format!("a store was given rows of other columns: {:?}", wrong.schema())));
         }
-        if batches.iter().any(|rows| rows.num_rows() > 0) {
+        if has_rows {
             self.shared.memory.grow(batches.iter().flat_map(RecordBatch::columns).map(bytes_of).sum())?;
             self.store(cycle, batches)?;
         }
@@ -157,6 +169,11 @@ impl StoreWriter {
         self.publish();
         self.shared.memory.set(self.bytes_held());
         Ok(())
+    }
+
+    /// The largest time of the rows of all fragments, for one that may have older rows only.
+    pub(crate) fn raise_latest(&mut self, latest: i64) {
+        self.latest = self.latest.max(latest);
     }
 
     fn store(&mut self, cycle: u64, batches: &[RecordBatch]) -> Result<(), Cause> {
@@ -188,41 +205,29 @@ impl StoreWriter {
 
     /// Checks a strict store's limit on rows.
     fn check_rows(&self, batches: &[RecordBatch], hashes: &[Vec<u64>]) -> Result<(), Cause> {
-        let retention = &self.shared.config.retention;
+        let Retention { bytes_max, rows_max, is_strict, .. } = self.shared.config.retention;
+        if !is_strict {
+            return Ok(());
+        }
         let added: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        let rows_max = retention.rows_max as u64;
         let columns = batches.iter().flat_map(RecordBatch::columns);
         let bytes = self.bytes() + columns.map(bytes_of).sum::<usize>();
-        if retention.is_strict && bytes > retention.bytes_max {
-            return Err(Cause::resource(format!(
-                "the rows need {bytes} bytes in memory, but at most {} are allowed; keep fewer or shorter values",
-                retention.bytes_max
-            )));
+        if bytes > bytes_max {
+            return Err(too_many_bytes(bytes, bytes_max));
         }
-        match self.shared.config.contents {
-            _ if !retention.is_strict => Ok(()),
-            Contents::AllRows => {
-                let rows = self.next - self.first + added as u64;
-                if rows <= rows_max {
-                    return Ok(());
-                }
-                Err(Cause::resource(format!(
-                    "the result has {rows} rows in memory, but at most {rows_max} are allowed; raise \
-                     max_result_rows, or write to a file"
-                )))
-            }
+        let contents = self.shared.config.contents;
+        let rows = match contents {
+            Contents::AllRows => self.next - self.first + added as u64,
+            Contents::LastOfKey if self.keys + added as u64 <= rows_max as u64 => self.keys,
             Contents::LastOfKey => {
                 let is_new =
                     |hash: &&u64| self.index.as_ref().is_some_and(|index| index.newest(**hash).is_none());
-                let may_be_too_many = self.keys + added as u64 > rows_max;
-                let new = || hashes.iter().flatten().filter(is_new).collect::<HashSet<_>>().len() as u64;
-                if !may_be_too_many || self.keys + new() <= rows_max {
-                    return Ok(());
-                }
-                Err(Cause::resource(format!(
-                    "the table has more than {rows_max} keys; raise max_result_rows, or group by fewer values"
-                )))
+                self.keys + hashes.iter().flatten().filter(is_new).collect::<HashSet<_>>().len() as u64
             }
+        };
+        match rows > rows_max as u64 {
+            true => Err(too_many_rows(contents, rows, rows_max)),
+            false => Ok(()),
         }
     }
 
@@ -279,7 +284,7 @@ impl StoreWriter {
                 }
                 let ordinal = ordinal.unwrap_or_else(|| {
                     self.keys += 1;
-                    self.keys - 1
+                    chunk.numbers.as_ref().map_or(self.keys - 1, |numbers| numbers[row])
                 });
                 table.ordinals[row].store(ordinal, Ordering::Relaxed);
             }
@@ -311,7 +316,13 @@ impl StoreWriter {
         let mut complete = Vec::new();
         for (at, piece) in self.chunks.open.iter().enumerate() {
             (rows, bytes) = (rows + piece.len(), bytes + piece.bytes());
-            let latest = piece.times.as_ref().map_or(i64::MIN, |times| times.latest);
+            // A fragment without new rows is as late as the others.
+            let is_last = at + 1 == self.chunks.open.len();
+            let latest = match &piece.times {
+                Some(_) if is_last => self.latest,
+                Some(times) => times.latest,
+                None => i64::MIN,
+            };
             if self.opened_at == i64::MIN {
                 self.opened_at = latest;
             }

@@ -7,7 +7,10 @@ use std::thread;
 use tidemill_core::arrow::array::cast::AsArray;
 use tidemill_core::arrow::array::types::Int64Type;
 use tidemill_core::arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use tidemill_store::{Contents, Retention, Selection, StoreConfig, StoreReader, StoreWriter, Version};
+use tidemill_store::{
+    Contents, FragmentBy, Fragmentation, FragmentedWriter, Retention, Selection, StoreConfig, StoreReader,
+    StoreWriter, Version,
+};
 
 const KEYS: i64 = 500;
 const ROWS_PER_CYCLE: i64 = 37;
@@ -88,21 +91,28 @@ fn read_until(end: &AtomicBool, reader: &StoreReader, contents: Contents, step: 
     }
 }
 
-fn readers_beside_a_writer(contents: Contents) {
-    let retention = Retention { bytes_max: 1 << 20, versions_max: 20, ..Retention::default() };
-    let schema = rows(0).schema();
-    let config = StoreConfig { contents, key: Some(vec![0]), retention, ..StoreConfig::new(&schema) };
-    let (mut writer, reader) = StoreWriter::new(config).unwrap();
+/// Reads on other threads while this writes.
+fn read_while(contents: Contents, reader: &StoreReader, write: impl FnOnce()) {
     let end = AtomicBool::new(false);
     thread::scope(|scope| {
         for step in 0..3 {
             let (reader, end) = (reader.clone(), &end);
             scope.spawn(move || read_until(end, &reader, contents, step));
         }
+        write();
+        end.store(true, Ordering::Relaxed);
+    });
+}
+
+fn readers_beside_a_writer(contents: Contents) {
+    let retention = Retention { bytes_max: 1 << 20, versions_max: 20, ..Retention::default() };
+    let schema = rows(0).schema();
+    let config = StoreConfig { contents, key: Some(vec![0]), retention, ..StoreConfig::new(&schema) };
+    let (mut writer, reader) = StoreWriter::new(config).unwrap();
+    read_while(contents, &reader, || {
         for cycle in 0..4000 {
             writer.append(cycle, &[rows(cycle as i64)]).unwrap();
         }
-        end.store(true, Ordering::Relaxed);
     });
     check(&reader.latest(), contents, 0);
     assert!(contents == Contents::LastOfKey || reader.statistics().rows_dropped > 10_000);
@@ -117,6 +127,31 @@ fn rows_of_a_stream_are_read_while_they_come() {
 #[test]
 fn a_table_is_read_while_it_changes() {
     readers_beside_a_writer(Contents::LastOfKey);
+}
+
+#[test]
+fn several_fragments_are_read_as_one_store_while_they_are_written() {
+    for contents in [Contents::AllRows, Contents::LastOfKey] {
+        let retention = Retention { versions_max: 20, ..Retention::default() };
+        let fragments = Some(Fragmentation { count: 3, by: FragmentBy::Key });
+        let config = StoreConfig {
+            contents,
+            key: Some(vec![0]),
+            retention,
+            fragments,
+            ..StoreConfig::new(&rows(0).schema())
+        };
+        let (mut writer, reader) = FragmentedWriter::new(config).unwrap();
+        read_while(contents, &reader, || {
+            for cycle in 0..600 {
+                writer.append(cycle, &[rows(cycle as i64)]).unwrap();
+            }
+            writer.publish().unwrap();
+        });
+        assert_eq!(reader.latest().cycle(), Some(599));
+        check(&reader.latest(), contents, 0);
+        assert!(reader.fragments().iter().all(|fragment| fragment.statistics.rows > 0));
+    }
 }
 
 #[test]

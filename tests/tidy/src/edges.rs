@@ -14,7 +14,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ("tidemill-operators", &["tidemill-core", "tidemill-split"]),
     ("tidemill-connect", &["tidemill-core"]),
     ("tidemill-journal", &["tidemill-core"]),
-    ("tidemill-store", &["tidemill-core"]),
+    ("tidemill-store", &["tidemill-core", "tidemill-split"]),
     (
         "tidemill-engine",
         &[

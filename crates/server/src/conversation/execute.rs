@@ -273,27 +273,28 @@ impl Conversation<'_> {
         self.shown(own, columns.into())
     }
 
-    /// Where the rows of the materialized views are, and how many. Each view has one fragment.
+    /// Where the rows of the materialized views are, and how many. A view that is not divided has one fragment.
     fn show_fragments(&self, own: &OwnStatement) -> Result<Answer> {
         let mut columns: [Vec<String>; 9] = Default::default();
         for view in self.shared.runtime.running_views() {
-            let found = view.store().statistics();
-            let (oldest, newest) = view
-                .store()
-                .cycles()
-                .map_or_else(Default::default, |(one, other)| (one.to_string(), other.to_string()));
-            let row = [
-                view.name().to_owned(),
-                "0".to_owned(),
-                found.rows.to_string(),
-                found.bytes.to_string(),
-                found.index_bytes.to_string(),
-                found.chunks.to_string(),
-                oldest,
-                newest,
-                found.rows_dropped.to_string(),
-            ];
-            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+            for (fragment, found) in view.store().fragments().into_iter().enumerate() {
+                let (oldest, newest) = found.cycles.map_or_else(Default::default, |(oldest, newest)| {
+                    (oldest.to_string(), newest.to_string())
+                });
+                let held = found.statistics;
+                let row = [
+                    view.name().to_owned(),
+                    fragment.to_string(),
+                    held.rows.to_string(),
+                    held.bytes.to_string(),
+                    held.index_bytes.to_string(),
+                    held.chunks.to_string(),
+                    oldest,
+                    newest,
+                    held.rows_dropped.to_string(),
+                ];
+                columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+            }
         }
         self.shown(own, columns.into())
     }

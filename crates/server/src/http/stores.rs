@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
-use tidemill_sql::ViewHandle;
+use tidemill_sql::{FragmentStatus, ViewHandle};
 
 use super::answer::{Answer, json, starting};
 use super::shared::HttpState;
@@ -20,6 +20,15 @@ fn store(view: &ViewHandle) -> Value {
     let name = |index: &usize| config.schema.field(*index).name().clone();
     let names = |indexes: &[usize]| indexes.iter().map(name).collect::<Vec<_>>();
     let statistics = store.statistics();
+    let fragment = |fragment: FragmentStatus| {
+        json!({
+            "cycles": fragment.cycles.map(|(oldest, newest)| [oldest, newest]),
+            "rows": fragment.statistics.rows,
+            "bytes": fragment.statistics.bytes + fragment.statistics.index_bytes,
+            "chunks": fragment.statistics.chunks,
+            "rows_dropped": fragment.statistics.rows_dropped,
+        })
+    };
     json!({
         "name": view.name(),
         "key": config.key.as_deref().map(names),
@@ -32,5 +41,6 @@ fn store(view: &ViewHandle) -> Value {
         "bytes": statistics.bytes + statistics.index_bytes,
         "bytes_max": config.retention.bytes_max,
         "rows_dropped": statistics.rows_dropped,
+        "fragments": store.fragments().into_iter().map(fragment).collect::<Vec<_>>(),
     })
 }

@@ -135,7 +135,8 @@ impl Planner {
             }
             None => plan,
         };
-        let retained = retained::read(&create.options, &output)?;
+        let retained =
+            self.with_provider(|provider| retained::read(&create.options, &output, provider, statement))?;
         let beginning = beginning(&create.options)?;
         let plan = match retained.point {
             Some(point) => with_point(stored.clone(), point),

@@ -3,9 +3,10 @@
 use std::ops::RangeInclusive;
 
 use tidemill_engine::{
-    Cause, CycleOutput, Fault, Guarantee, Sink, SnapshotReader, SnapshotWriter, StoredRowsFile, chain,
+    Cause, CycleOutput, Fault, Guarantee, MemoryAccount, Sink, SnapshotReader, SnapshotWriter,
+    StoredRowsFile, chain,
 };
-use tidemill_store::{StoreConfig, StoreReader, StoreSink, StoreWriter};
+use tidemill_store::{StoreConfig, StoreReader, StoreSink};
 use tracing::warn;
 
 /// A sink into a store whose rows survive the process. They are written as a whole at the end of a snapshot's cycle; later
@@ -21,23 +22,23 @@ pub(crate) struct DurableView {
 impl DurableView {
     /// A sink that begins with the rows in a file, and the handle to read them.
     pub fn open(config: StoreConfig, file: StoredRowsFile) -> Result<(DurableView, StoreReader), Cause> {
-        let (store, reader, recorded) = match file.read()? {
+        let (sink, reader, recorded) = match file.read()? {
             Some((cycle, bytes)) => {
-                let (store, reader) = StoreWriter::restore(config, &mut SnapshotReader::new(&bytes)?)?;
-                (store, reader, Some(cycle))
+                let (sink, reader) = StoreSink::restore(config, &mut SnapshotReader::new(&bytes)?)?;
+                (sink, reader, Some(cycle))
             }
             None => {
-                let (store, reader) = StoreWriter::new(config)?;
-                (store, reader, None)
+                let (sink, reader) = StoreSink::new(config)?;
+                (sink, reader, None)
             }
         };
-        let view = DurableView { sink: StoreSink::of(store), file, recorded, committed: recorded };
+        let view = DurableView { sink, file, recorded, committed: recorded };
         Ok((view, reader))
     }
 
-    /// The store of its rows.
-    pub fn store(&self) -> &StoreWriter {
-        self.sink.store()
+    /// What its rows hold counts in this account, as for [`StoreSink::count_in`].
+    pub fn count_in(&self, account: MemoryAccount, holder: &str) {
+        self.sink.count_in(account, holder);
     }
 }
 
@@ -66,7 +67,7 @@ impl Sink for DurableView {
     fn record(&mut self) -> Result<(), Cause> {
         let Some(cycle) = self.committed.filter(|_| self.committed > self.recorded) else { return Ok(()) };
         let mut writer = SnapshotWriter::default();
-        self.sink.store().snapshot(&mut writer)?;
+        self.sink.snapshot(&mut writer)?;
         match self.file.write(cycle, &writer.finish()) {
             Ok(()) => self.recorded = Some(cycle),
             // Without it, more is given again. There may be room at the next snapshot.

@@ -172,12 +172,12 @@ pub(crate) fn view_sink(
     match journal {
         Some(journal) => {
             let (sink, store) = DurableView::open(config, journal.journal.stored_rows(name)?)?;
-            sink.store().count_in(account, &holder);
+            sink.count_in(account, &holder);
             Ok((Box::new(sink), store))
         }
         None => {
             let (sink, store) = StoreSink::new(config)?;
-            sink.store().count_in(account, &holder);
+            sink.count_in(account, &holder);
             Ok((Box::new(sink), store))
         }
     }

@@ -184,8 +184,15 @@ fn computation(prepared: &Prepared, queries: &[(String, LogicalPlan)], targets: 
         if let OutputTarget::View(view) = target
             && let Some(Materialized { key, retained, .. }) = &view.materialized
         {
-            let Retained { time: _, bytes_max: _, versions_max: _, key: found_by, time_column, point } =
-                retained;
+            let Retained {
+                time: _,
+                bytes_max: _,
+                versions_max: _,
+                fragments: _,
+                key: found_by,
+                time_column,
+                point,
+            } = retained;
             let _ = writeln!(text, "rows by {key:?}, {found_by:?}, {time_column:?}, {point:?}");
         }
     }

@@ -4,21 +4,38 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use tidemill_engine::Cause;
 use tidemill_store::{Contents, Retention, StoreConfig};
 
+use crate::logical::Provider;
+use crate::query::fragmented;
 use crate::query::prepared::Output;
 use crate::relations::named_relations::{Retained, ViewDefinition};
 use crate::settings::Settings;
-use crate::statement::Options;
+use crate::statement::{Options, Statement};
 use crate::text::TextError;
 
 /// The options of a materialized view.
-pub(crate) const VIEW_OPTIONS: [&str; 8] =
-    ["max_latency", "start", "retain", "retain_bytes", "retain_versions", "point", "key", "time"];
+pub(crate) const VIEW_OPTIONS: [&str; 10] = [
+    "max_latency",
+    "start",
+    "retain",
+    "retain_bytes",
+    "retain_versions",
+    "point",
+    "key",
+    "time",
+    "fragments",
+    "fragment_by",
+];
 
-/// The least that a store is given.
+/// The least that a fragment of a store is given.
 const BYTES_MIN: u64 = 1 << 16;
 
 /// Reads the options of a view with this output.
-pub(crate) fn read(options: &Options, output: &Output) -> Result<Retained, TextError> {
+pub(crate) fn read(
+    options: &Options,
+    output: &Output,
+    provider: &Provider<'_>,
+    statement: &Statement,
+) -> Result<Retained, TextError> {
     let columns = |name: &str| columns(options, name, &output.schema);
     let is_table = output.table_key.is_some();
     for name in ["retain", "retain_bytes", "key"].into_iter().filter(|_| is_table) {
@@ -62,18 +79,29 @@ pub(crate) fn read(options: &Options, output: &Output) -> Result<Retained, TextE
             Some(length)
         }
     };
+    let named_key = columns("key")?;
+    let key = output.table_key.as_ref().map_or(named_key.as_deref(), Option::as_deref);
+    let fragments = fragmented::read(options, output, key, (provider, statement))?;
     let bytes_max = options.bytes("retain_bytes")?;
-    if bytes_max.is_some_and(|bytes| bytes < BYTES_MIN) {
-        return Err(options.error("retain_bytes", "a view needs at least 64 KB"));
+    let count = fragments.as_ref().map_or(1, |fragments| u64::from(fragments.count));
+    if bytes_max.is_some_and(|bytes| bytes < BYTES_MIN * count) {
+        return Err(options.error(
+            "retain_bytes",
+            match count {
+                1 => "a view needs at least 64 KB".to_owned(),
+                _ => format!("{count} fragments need at least {} KB", count * BYTES_MIN / 1024),
+            },
+        ));
     }
     let versions_max = options.integer("retain_versions", 1..=1_000_000)?;
     let retained = Retained {
         time,
         bytes_max: bytes_max.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         versions_max: versions_max.map(|versions| versions as usize),
-        key: columns("key")?,
+        key: named_key,
         time_column,
         point,
+        fragments,
     };
     let config = config(output, &retained, usize::MAX);
     config.and_then(|config| config.check()).map_err(|cause| {
@@ -144,7 +172,14 @@ fn config(output: &Output, retained: &Retained, rows_max: usize) -> Result<Store
         }
         false => Retention { bytes_max: usize::MAX, rows_max, versions_max, is_strict: true, time: None },
     };
-    let schema = output.schema.clone();
-    let time = retained.time_column;
-    Ok(StoreConfig { schema, contents, key, time, point: retained.point, retention })
+    let divided = |fragments| fragmented::fragmentation(fragments, output);
+    Ok(StoreConfig {
+        contents,
+        key,
+        time: retained.time_column,
+        point: retained.point,
+        retention,
+        fragments: retained.fragments.as_ref().map(divided).transpose()?,
+        ..StoreConfig::new(&output.schema)
+    })
 }

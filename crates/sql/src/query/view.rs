@@ -171,7 +171,9 @@ impl ViewHandle {
         };
         let schema = Arc::clone(&self.store.config().schema);
         let definition = SourceDefinition::new(&self.name, schema, Arc::new(open));
-        let stored = Some(StoredRows::new(&self.name, self.store.clone(), self.clock.clone()));
+        let divided_by = self.view.divided_by().map(|divided| divided.expression.clone());
+        let stored = StoredRows::new(&self.name, self.store.clone(), self.clock.clone());
+        let stored = Some(stored.divided_by(divided_by));
         SourceDefinition { is_table: true, is_finite: true, is_repeatable: true, stored, ..definition }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use tidemill_engine::Beginning;
 
 use crate::relations::source_definition::SourceDefinition;
@@ -26,6 +26,11 @@ impl ViewDefinition {
     pub fn point(&self) -> Option<[usize; 2]> {
         self.materialized.as_ref()?.retained.point
     }
+
+    /// The expression that divides its rows among fragments.
+    pub fn divided_by(&self) -> Option<&DividedBy> {
+        self.materialized.as_ref()?.retained.fragments.as_ref()?.by.as_ref()
+    }
 }
 
 /// Which rows a materialized view keeps, and how they are found.
@@ -39,6 +44,24 @@ pub(crate) struct Retained {
     pub key: Option<Vec<usize>>,
     pub time_column: Option<usize>,
     pub point: Option<[usize; 2]>,
+    /// How the rows are divided; `None`: they are not.
+    pub fragments: Option<Fragments>,
+}
+
+/// How the rows of a materialized view are divided among fragments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fragments {
+    pub count: u32,
+    /// What divides them; `None`: the key.
+    pub by: Option<DividedBy>,
+}
+
+/// The expression that divides the rows of a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DividedBy {
+    /// As it was written.
+    pub text: String,
+    pub expression: Expr,
 }
 
 /// How a materialized view is kept.

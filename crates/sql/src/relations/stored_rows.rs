@@ -1,5 +1,6 @@
 //! Rows of a source that are in a store of this process.
 
+use datafusion::logical_expr::Expr;
 use tidemill_engine::Cause;
 use tidemill_store::{StoreReader, Version};
 
@@ -11,6 +12,8 @@ pub struct StoredRows {
     name: String,
     reader: StoreReader,
     clock: ViewClock,
+    /// The expression that divides the rows among fragments.
+    divided_by: Option<Expr>,
     /// What is read; `None`: the newest version.
     version: Option<Result<Version, Cause>>,
 }
@@ -18,7 +21,18 @@ pub struct StoredRows {
 impl StoredRows {
     /// The rows of a view as they are whenever they are read.
     pub(crate) fn new(name: &str, reader: StoreReader, clock: ViewClock) -> StoredRows {
-        StoredRows { name: name.to_owned(), reader, clock, version: None }
+        StoredRows { name: name.to_owned(), reader, clock, divided_by: None, version: None }
+    }
+
+    /// The same, and what divides the rows among fragments.
+    #[must_use]
+    pub(crate) fn divided_by(self, expression: Option<Expr>) -> StoredRows {
+        StoredRows { divided_by: expression, ..self }
+    }
+
+    /// The expression that divides the rows among fragments.
+    pub(crate) fn divider(&self) -> Option<&Expr> {
+        self.divided_by.as_ref()
     }
 
     /// The rows of this version, or why they cannot be read.

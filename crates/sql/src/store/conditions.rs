@@ -11,6 +11,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use tidemill_engine::Cut;
 use tidemill_store::{Area, Selection, StoreConfig};
 
+use super::divider::Divider;
 use crate::expressions::compiled::Compiled;
 
 /// What a condition says. Rows that it excludes may be selected nevertheless, so it is tested again afterwards.
@@ -29,10 +30,15 @@ struct Bounds {
     excludes_nan: [bool; 2],
 }
 
-/// What a condition says about the rows of a store.
-pub(super) fn conditions_of(condition: Option<&Expr>, config: &StoreConfig) -> Conditions {
+/// What a condition says about the rows of a store. `divided_by` is the expression that divides them among fragments.
+pub(super) fn conditions_of(
+    condition: Option<&Expr>,
+    config: &StoreConfig,
+    divided_by: Option<&Expr>,
+) -> Conditions {
     let mut found = ConditionParts {
         config,
+        divider: Divider::new(config, divided_by),
         keys: vec![None; config.key.as_ref().map_or(0, Vec::len)],
         time: None,
         bounds: Bounds { area: Area::EVERYWHERE, excludes_nan: [false; 2] },
@@ -53,6 +59,7 @@ pub(super) fn conditions_of(condition: Option<&Expr>, config: &StoreConfig) -> C
         None => is_exact &= found.keys.iter().all(Option::is_none),
     }
     selection.time = found.time;
+    selection.fragment = found.divider.and_then(|divider| divider.fragment());
     if found.bounds.excludes_nan == [true; 2] {
         selection.area = Some(found.bounds.area);
     }
@@ -61,6 +68,7 @@ pub(super) fn conditions_of(condition: Option<&Expr>, config: &StoreConfig) -> C
 
 struct ConditionParts<'a> {
     config: &'a StoreConfig,
+    divider: Option<Divider<'a>>,
     keys: Vec<Option<ScalarValue>>,
     time: Option<(i64, i64)>,
     bounds: Bounds,
@@ -95,6 +103,9 @@ impl ConditionParts<'_> {
     fn compared(&mut self, what: &Expr, op: Operator, value: &ScalarValue) -> bool {
         if value.is_null() {
             return false;
+        }
+        if let Some(divider) = self.divider.as_mut().filter(|_| op == Operator::Eq) {
+            divider.is_equal(what, value);
         }
         if let Expr::ScalarFunction(call) = what
             && call.func.name() == "st_distance"

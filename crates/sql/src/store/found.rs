@@ -16,6 +16,7 @@ use super::conditions::conditions_of;
 use super::nearest::{Nearest, nearest_of};
 use crate::logical::tree::Tree;
 use crate::relations::source_definition::scanned;
+use crate::relations::stored_rows::StoredRows;
 use crate::turns::{Turn, turn_refused};
 
 /// What was read of a store.
@@ -83,10 +84,11 @@ fn selected_rows(
     reads: &mut Vec<FoundRows>,
     turn: &mut dyn Turn,
 ) -> Result<Option<LogicalPlan>> {
-    let Some((name, version)) = store_of(scan)? else { return Ok(None) };
+    let Some((stored, version)) = store_of(scan)? else { return Ok(None) };
+    let name = stored.name().to_owned();
     let selection = Selection {
         columns: scan.projection.clone(),
-        ..conditions_of(condition, version.config()).selection
+        ..conditions_of(condition, version.config(), stored.divider()).selection
     };
     let found = with_pauses(&name, turn, |pause| version.select_with_pauses(&selection, pause))?;
     reads.push(FoundRows { name, cycle: version.cycle(), is_nearest: false, work: found.work });
@@ -99,7 +101,8 @@ fn nearest_rows(
     scan: &TableScan,
     turn: &mut dyn Turn,
 ) -> Result<Option<(LogicalPlan, FoundRows)>> {
-    let Some((name, version)) = store_of(scan)? else { return Ok(None) };
+    let Some((stored, version)) = store_of(scan)? else { return Ok(None) };
+    let name = stored.name().to_owned();
     let selection = Selection { columns: scan.projection.clone(), ..nearest.conditions.selection.clone() };
     let found = with_pauses(&name, turn, |pause| {
         version.nearest_with_pauses(nearest.to, nearest.rows_max, &selection, pause)
@@ -125,12 +128,11 @@ fn with_pauses(
     }
 }
 
-fn store_of(scan: &TableScan) -> Result<Option<(String, Version)>> {
+fn store_of(scan: &TableScan) -> Result<Option<(StoredRows, Version)>> {
     let Some(source) = scanned(scan.source.as_ref()) else { return Ok(None) };
     let Some(stored) = &source.definition.stored else { return Ok(None) };
-    let name = source.definition.name.clone();
-    let version = stored.version().map_err(|cause| failed(&name, cause))?;
-    Ok(Some((name, version)))
+    let version = stored.version().map_err(|cause| failed(stored.name(), cause))?;
+    Ok(Some((stored.clone(), version)))
 }
 
 /// A scan of the rows that were found, with the columns that were asked for.

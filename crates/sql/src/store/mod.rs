@@ -3,6 +3,7 @@
 
 mod as_of;
 mod conditions;
+mod divider;
 mod found;
 mod nearest;
 mod one_cycle;

@@ -53,9 +53,10 @@ pub(super) fn nearest_of(limit: &Limit) -> Option<(Nearest, &TableScan)> {
         _ => return None,
     };
     let source = scanned(scan.source.as_ref())?;
-    let config = source.definition.stored.as_ref()?.reader().config();
+    let stored = source.definition.stored.as_ref()?;
+    let config = stored.reader().config();
     config.point?;
-    let conditions = conditions_of(condition, config);
+    let conditions = conditions_of(condition, config, stored.divider());
     let to = distance_of(&by, config)?;
     // A condition that is tested afterwards would leave too few.
     conditions.is_exact.then_some((Nearest { to, rows_max: skip.saturating_add(fetch), conditions }, scan))

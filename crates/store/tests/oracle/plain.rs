@@ -8,57 +8,81 @@ use crate::cars::{Car, key_of};
 pub struct PlainStore {
     contents: Contents,
     key: Vec<usize>,
-    rows: Vec<(u64, Car)>,
-    /// For each cycle how many rows were dropped by then, how many there were, and the largest time.
-    cycles: Vec<(u64, usize, usize, i64)>,
+    /// The rows in order: the cycle, the row, its fragment, and how many rows of that came before.
+    rows: Vec<(u64, Car, usize, usize)>,
+    /// How many rows each fragment was given.
+    given: Vec<usize>,
+    /// For each cycle how many rows of each fragment were dropped by then, how many rows there were, and the largest time.
+    cycles: Vec<(u64, Vec<usize>, usize, i64)>,
     /// By how much a cycle has raised the largest time at most.
     longest_step: i64,
 }
 
 impl PlainStore {
-    pub fn new(contents: Contents, key: Vec<usize>) -> PlainStore {
-        PlainStore { contents, key, rows: Vec::new(), cycles: Vec::new(), longest_step: 0 }
+    pub fn new(contents: Contents, key: Vec<usize>, fragments: usize) -> PlainStore {
+        let given = vec![0; fragments];
+        PlainStore { contents, key, rows: Vec::new(), given, cycles: Vec::new(), longest_step: 0 }
     }
 
     pub fn next_number(&self) -> i64 {
         self.rows.len() as i64
     }
 
-    pub fn push(&mut self, cycle: u64, cars: &[Car]) {
-        self.rows.extend(cars.iter().map(|car| (cycle, car.clone())));
+    /// Takes rows, each with its fragment.
+    pub fn push(&mut self, cycle: u64, cars: &[(Car, usize)]) {
+        for (car, fragment) in cars {
+            self.rows.push((cycle, car.clone(), *fragment, self.given[*fragment]));
+            self.given[*fragment] += 1;
+        }
     }
 
     /// A cycle was committed. What the store dropped must be what the limits allow.
-    pub fn committed(&mut self, cycle: u64, statistics: &StoreStatistics, retention: &Retention) {
-        let dropped = statistics.rows_dropped as usize;
-        let latest = self.rows.iter().filter_map(|(_, car)| car.time).max().unwrap_or(i64::MIN);
-        let oldest = retention.time.map_or(i64::MIN, |time| latest.saturating_sub(time));
-        let is_small = retention.bytes_max >= 1 << 30;
-        for (_, car) in &self.rows[..dropped] {
-            assert!(
-                !is_small || car.time.is_none_or(|time| time < oldest),
-                "{car:?} was dropped at {latest}"
-            );
-        }
+    pub fn committed(&mut self, cycle: u64, fragments: &[StoreStatistics], retention: &Retention) {
+        assert_eq!(fragments.len(), self.given.len());
+        let latest = self.rows.iter().filter_map(|(_, car, ..)| car.time).max().unwrap_or(i64::MIN);
         // A chunk ends with the cycle in which it covers a sixteenth of the time, however far that cycle goes.
         let before = self.cycles.last().map_or(i64::MIN, |(.., latest)| *latest);
         if before > i64::MIN && latest > before {
             self.longest_step = self.longest_step.max(latest - before);
         }
+        for (fragment, statistics) in fragments.iter().enumerate() {
+            self.check_fragment(fragment, statistics, (cycle, latest), retention);
+        }
+        let dropped = fragments.iter().map(|statistics| statistics.rows_dropped as usize).collect();
+        self.cycles.push((cycle, dropped, self.rows.len(), latest));
+    }
+
+    fn check_fragment(
+        &self,
+        fragment: usize,
+        statistics: &StoreStatistics,
+        (cycle, latest): (u64, i64),
+        retention: &Retention,
+    ) {
+        let dropped = statistics.rows_dropped as usize;
+        let rows = || self.rows.iter().filter(|row| row.2 == fragment);
+        let oldest = retention.time.map_or(i64::MIN, |time| latest.saturating_sub(time));
+        let has_room = retention.bytes_max >= 1 << 30;
+        for (_, car, ..) in rows().take(dropped) {
+            assert!(
+                !has_room || car.time.is_none_or(|time| time < oldest),
+                "{car:?} was dropped at {latest}"
+            );
+        }
         if let Some(time) = retention.time {
             // Rows come less than 30 late.
             let spread = (time / 16).max(1) + self.longest_step.max(30) + 30;
-            let kept = self.rows[dropped..].iter().filter_map(|(_, car)| car.time);
+            let kept = rows().skip(dropped).filter_map(|(_, car, ..)| car.time);
             let too_old = kept.filter(|kept| *kept < latest - time - spread).count();
-            assert!(too_old == 0, "{too_old} rows are too old at {latest}");
+            assert!(too_old == 0, "{too_old} rows of fragment {fragment} are too old at {latest}");
         }
         // The newest version may be larger than the limit by what a single cycle brings.
-        let newest = self.rows.iter().rev().take_while(|(of, _)| *of == cycle).count();
+        let newest = rows().rev().take_while(|(of, ..)| *of == cycle).count();
         if self.contents == Contents::AllRows {
-            assert!(statistics.bytes < retention.bytes_max + newest * 200 + (1 << 14), "{statistics:?}");
-            assert_eq!(statistics.rows as usize + dropped, self.rows.len());
+            let bytes_max = retention.bytes_max / self.given.len();
+            assert!(statistics.bytes < bytes_max + newest * 200 + (1 << 14), "{statistics:?}");
+            assert_eq!(statistics.rows as usize + dropped, self.given[fragment]);
         }
-        self.cycles.push((cycle, dropped, self.rows.len(), latest));
     }
 
     pub fn newest_cycle_until(&self, time: i64) -> u64 {
@@ -72,10 +96,14 @@ impl PlainStore {
         let state = self.cycles.iter().rfind(|(of, ..)| *of <= cycle);
         let Some((_, dropped, end, _)) = state else { return Vec::new() };
         match self.contents {
-            Contents::AllRows => self.rows[*dropped..*end].iter().map(|(_, car)| car.clone()).collect(),
+            Contents::AllRows => {
+                let kept =
+                    self.rows[..*end].iter().filter(|(.., fragment, number)| *number >= dropped[*fragment]);
+                kept.map(|(_, car, ..)| car.clone()).collect()
+            }
             Contents::LastOfKey => {
                 let mut table: Vec<(Vec<String>, Car)> = Vec::new();
-                for (_, car) in &self.rows[..*end] {
+                for (_, car, ..) in &self.rows[..*end] {
                     let key: Vec<String> = self.key.iter().map(|column| value_of(car, *column)).collect();
                     match table.iter_mut().find(|(known, _)| *known == key) {
                         Some((_, last)) => *last = car.clone(),
