@@ -1,6 +1,7 @@
 //! The checks of a run: answers of readers against DuckDB's, and against themselves.
 
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::client::Answer;
 use super::compare::difference;
@@ -8,6 +9,7 @@ use super::opinion::Cut;
 use super::reader::{Question, question, whole};
 use super::run::{KEPT_MAX, Kept, PATIENCE, RAW, Run, cell, int};
 use super::value::{Row, Value};
+use super::view::View;
 
 impl Run {
     /// An answer that the server may refuse, since it has the cycle no more or not yet.
@@ -59,7 +61,7 @@ impl Run {
             let questions = self.questions(3);
             let is_read = |question: &Question| self.compare(cut, question, &question.ours.clone()).is_some();
             if questions.iter().all(is_read) {
-                // The transaction has not gone on meanwhile.
+                // The transaction still reads the same cycle.
                 let again = self.read_cut("");
                 assert_eq!(again, Some(cut), "seed {}: a transaction reads two cycles", self.seed);
             }
@@ -73,7 +75,8 @@ impl Run {
         let last: Vec<String> =
             RAW.iter().map(|view| format!("(SELECT max(n) FROM {view}) AS of_{view}")).collect();
         let text = format!(
-            "SELECT * FROM (SELECT {}) AS cut LEFT JOIN (SELECT 1 AS there, inside.* FROM ({}) AS inside) AS found ON true",
+            "SELECT * FROM (SELECT {}) AS cut LEFT JOIN (SELECT 1 AS there, inside.* FROM ({}) AS inside) AS \
+             found ON true",
             last.join(", "),
             asked.ours
         );
@@ -127,22 +130,33 @@ impl Run {
                 views.map(|view| format!("{};\n-- DuckDB: {}\n", view.create(), view.duckdb)).collect();
             let (more, fewer) = (apart(ours, theirs), apart(theirs, ours));
             panic!(
-                "seed {}, {cut:?}, after {} kills:\n{text}\n{difference}\n{views}only ours:\n{more}only DuckDB's:\n{fewer}",
+                "seed {}, {cut:?}, after {} kills:\n{text}\n{difference}\n{views}only ours:\n{more}only \
+                 DuckDB's:\n{fewer}",
                 self.seed, self.kills
             );
         }
     }
 
-    /// Everything that all views have, once nothing comes any more.
+    /// Everything that all views have, once nothing comes any more and all have it.
     pub fn check_whole(&mut self) {
-        self.execute("BEGIN");
-        let cut = self.read_cut("").unwrap_or_else(|| panic!("seed {}: the rows can be read", self.seed));
-        for view in self.views.clone() {
-            let question = whole(&view);
-            let answer = self.compare(cut, &question, &question.ours.clone());
-            assert!(answer.is_some(), "seed {}: {} can be read at the end", self.seed, view.name);
+        let begun = Instant::now();
+        while !self.is_whole() {
+            assert!(begun.elapsed() < PATIENCE, "seed {}: views are still behind", self.seed);
+            thread::sleep(Duration::from_millis(20));
         }
-        self.execute("COMMIT");
+    }
+
+    fn is_whole(&mut self) -> bool {
+        self.execute("BEGIN");
+        let cut = self.read_cut("");
+        let views = self.views.clone();
+        let mut is_read = |view: &View, cut| {
+            let question = whole(view);
+            self.compare(cut, &question, &question.ours.clone()).is_some()
+        };
+        let are_read = cut.is_some_and(|cut| views.iter().all(|view| is_read(view, cut)));
+        self.execute("ROLLBACK");
+        are_read
     }
 
     /// Asks again for so many of the answers that were kept.

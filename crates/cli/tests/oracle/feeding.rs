@@ -13,7 +13,7 @@ use super::sender::{Form, Sender};
 
 const JSON_LINES: Form = Form { path: "/write", content_type: "application/x-ndjson" };
 
-/// How far the senders may go. The checks let them go on, so that rows flow as long as there are checks.
+/// How far the senders may go. The checks let them continue, so that rows flow as long as there are checks.
 #[derive(Default)]
 pub struct Gate {
     requests: AtomicU64,

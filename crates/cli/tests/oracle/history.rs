@@ -30,7 +30,7 @@ impl History {
     /// that were in, and those that are new, as they go into a table of all rows.
     ///
     /// # Errors
-    /// What is wrong: a row that is there twice, lost, out of order, or wrongly late.
+    /// What is wrong: a row that occurs twice, lost, out of order, or wrongly late.
     pub fn read(
         &mut self,
         in_time: &[i64],
@@ -72,7 +72,7 @@ impl History {
         Ok((seen.len(), new))
     }
 
-    /// The number of the last of so many rows; -1 if there are none.
+    /// The number of the last row, if there are this many; -1 if there are none.
     pub fn last(&self, count: usize) -> i64 {
         count.checked_sub(1).map_or(-1, |last| self.accepted[last].n)
     }

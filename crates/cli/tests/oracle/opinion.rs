@@ -28,7 +28,8 @@ impl Opinion {
     /// `None` without DuckDB.
     pub fn start() -> Option<Opinion> {
         let mut duckdb = DuckDb::start()?;
-        let columns = "n BIGINT, ts TIMESTAMP, k BIGINT, g VARCHAR, v BIGINT, d DOUBLE, p DECIMAL(10, 2), b BOOLEAN, x DOUBLE, \
+        let columns = "n BIGINT, ts TIMESTAMP, k BIGINT, g VARCHAR, v BIGINT, d DOUBLE, p DECIMAL(10, 2), b \
+         BOOLEAN, x DOUBLE, \
                        y DOUBLE";
         let mut script = "CREATE TABLE cut (s BIGINT, t BIGINT, u BIGINT);".to_owned();
         for source in ["s", "t", "u"] {

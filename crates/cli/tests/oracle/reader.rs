@@ -183,7 +183,8 @@ fn subquery(random: &mut Random, one: &View, other: &View) -> Question {
             format!("SELECT {names} FROM {one_name} WHERE {left} >= (SELECT max({right}) FROM {other_name})")
         }
         (1, _) => format!(
-            "SELECT {names} FROM {one_name} AS a WHERE NOT EXISTS (SELECT 1 FROM {other_name} AS b WHERE b.{right} = a.{left})"
+            "SELECT {names} FROM {one_name} AS a WHERE NOT EXISTS (SELECT 1 FROM {other_name} AS b WHERE \
+             b.{right} = a.{left})"
         ),
         _ => format!("SELECT {names} FROM {one_name} WHERE {left} IN (SELECT {right} FROM {other_name})"),
     };
@@ -194,7 +195,8 @@ fn ranked(random: &mut Random, view: &View) -> Question {
     let (key, _) = &view.columns[random.below(view.columns.len())];
     let order: Vec<String> = view.columns.iter().map(|(name, _)| format!("{name} NULLS LAST")).collect();
     let text = format!(
-        "SELECT {}, place FROM (SELECT *, row_number() OVER (PARTITION BY {key} ORDER BY {}) AS place FROM {}) AS placed WHERE \
+        "SELECT {}, place FROM (SELECT *, row_number() OVER (PARTITION BY {key} ORDER BY {}) AS place FROM {}) AS \
+         placed WHERE \
          place <= {}",
         view.names(),
         order.join(", "),
@@ -241,7 +243,8 @@ fn stored(random: &mut Random, view: &View) -> Question {
             let filter = if more.is_empty() { String::new() } else { more.replace(" AND", " WHERE") };
             both(
                 format!(
-                    "SELECT st_distance(point, st_point({x}, {y})) AS far FROM {name}{filter} ORDER BY st_distance(point, \
+                    "SELECT st_distance(point, st_point({x}, {y})) AS far FROM {name}{filter} ORDER BY \
+                     st_distance(point, \
                      st_point({x}, {y})) LIMIT 5"
                 ),
                 format!("SELECT {distance} AS far FROM {name}{filter} ORDER BY {distance} LIMIT 5"),
@@ -250,7 +253,8 @@ fn stored(random: &mut Random, view: &View) -> Question {
         }
         _ => {
             let text = format!(
-                "SELECT {columns} FROM {name} WHERE ts > TIMESTAMP '2026-01-01 00:00:{}' AND ts <= TIMESTAMP '2026-01-01 \
+                "SELECT {columns} FROM {name} WHERE ts > TIMESTAMP '2026-01-01 00:00:{}' AND ts <= TIMESTAMP \
+                 '2026-01-01 \
                  00:0{}:30'{more}",
                 10 + random.below(50),
                 1 + random.below(5)

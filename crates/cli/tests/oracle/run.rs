@@ -2,6 +2,7 @@
 //! killed.
 
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -49,6 +50,13 @@ pub struct Kept {
     pub answer: Answer,
     pub is_ordered: bool,
     pub kills: usize,
+}
+
+/// A definition within which the server is killed.
+struct Defining {
+    view: View,
+    is_drop: bool,
+    thread: JoinHandle<std::io::Result<Answer>>,
 }
 
 /// See the module.
@@ -114,7 +122,8 @@ impl Run {
         let watermark = "WATERMARK FOR ts AS ts - INTERVAL '2 seconds'";
         self.execute(&format!(
             "SET snapshot_every = '{snapshots}';
-             CREATE SOURCE s ({COLUMNS}, {watermark}) WITH (connector = 'http', listen = '127.0.0.1:{http}', format = 'ndjson',
+             CREATE SOURCE s ({COLUMNS}, {watermark}) WITH (connector = 'http', listen = '127.0.0.1:{http}', \
+              format = 'ndjson',
                  idle_after = '0 s', {kept});
              CREATE SOURCE t ({COLUMNS}, {watermark}) WITH (connector = 'push', idle_after = '0 s', {kept});
              CREATE SOURCE u ({COLUMNS}) WITH (connector = 'tcp', listen = '127.0.0.1:{tcp}', format = 'json', {kept});
@@ -210,9 +219,13 @@ impl Run {
         }
     }
 
-    /// Another query under the same name, or the same query, which keeps its state.
+    /// Another query under the same name, or the same query, which keeps its state; or only if there is none, which there is.
     fn replace_view(&mut self) {
         let at = SOURCES.len() + self.random.below(self.views.len() - SOURCES.len());
+        if self.random.is_once_in(3) {
+            let create = self.views[at].create();
+            return self.execute(&create.replacen("VIEW", "VIEW IF NOT EXISTS", 1));
+        }
         let view = match self.random.is_once_in(3) {
             true => self.views[at].clone(),
             false => views::random(&mut self.random, &self.views[at].name),
@@ -223,16 +236,63 @@ impl Run {
         self.views[at] = view;
     }
 
+    /// Ends the server at any moment, mostly by killing it, sometimes within a definition, sometimes once more while it starts.
     fn kill(&mut self) {
+        let defining = self.random.is_once_in(3).then(|| self.begin_definition());
         std::thread::sleep(Duration::from_millis(self.random.below(80) as u64));
         self.note_answers();
-        self.server.kill_and_restart();
+        self.server.end_by(if self.random.is_once_in(5) { "TERM" } else { "KILL" });
+        while self.random.is_once_in(4) {
+            self.server.start_and_kill(Duration::from_millis(self.random.below(400) as u64));
+        }
+        self.server.restart();
         self.restarts.count();
         self.kills += 1;
         self.client = self.server.connect();
+        if let Some(defining) = defining {
+            self.end_definition(defining);
+        }
         self.repeat(usize::MAX);
         if self.random.is_once_in(2) {
             self.wait_for_rows();
+        }
+    }
+
+    /// Creates or drops a view in a thread of its own.
+    fn begin_definition(&mut self) -> Defining {
+        let mut client = self.server.connect();
+        let is_drop = self.random.is_once_in(2) && self.views.len() > SOURCES.len() + 3;
+        let view = match is_drop {
+            true => self.views.remove(SOURCES.len()),
+            false => {
+                let mut view = self.next_view();
+                view.options.push("start = 'earliest'".into());
+                view
+            }
+        };
+        self.kept.retain(|kept| !kept.text.contains(&view.name));
+        let statement = match is_drop {
+            true => format!("DROP MATERIALIZED VIEW {}", view.name),
+            false => view.create(),
+        };
+        Defining { view, is_drop, thread: std::thread::spawn(move || client.query(&statement)) }
+    }
+
+    /// What was answered is done, and anything else is done or not, but not half.
+    fn end_definition(&mut self, defining: Defining) {
+        let Defining { view, is_drop, thread } = defining;
+        let answer = thread.join().expect("it does not panic");
+        let is_done = answer.is_ok_and(|answer| answer.error.is_none());
+        let queries = self.client.query("SHOW QUERIES").expect("it answers").expect("SHOW QUERIES");
+        let is_running = queries.iter().any(|row| cell(row, 0) == view.name);
+        let read =
+            self.client.query(&format!("SELECT count(*) AS n FROM {}", view.name)).expect("it answers");
+        let is_defined = !read.error.as_ref().is_some_and(|error| error.contains("42P01"));
+        assert_eq!(is_running, is_defined, "seed {}: {}: {read:?}", self.seed, view.name);
+        assert!(!is_done || is_running != is_drop, "seed {}: {} was answered", self.seed, view.create());
+        if is_running {
+            self.opinion.define(&view);
+            self.views.push(view);
         }
     }
 

@@ -2,10 +2,11 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use super::client::Client;
 use super::support::child::signal;
@@ -26,11 +27,24 @@ impl Server {
         Server { folder: folder.to_owned(), options, child, port }
     }
 
-    /// Kills it, and starts it again over the same folder.
-    pub fn kill_and_restart(&mut self) {
+    /// Ends it by a signal.
+    pub fn end_by(&mut self, name: &str) {
         self.port.store(0, Ordering::SeqCst);
-        signal(&self.child, "KILL");
+        signal(&self.child, name);
         self.child.wait().expect("it ends");
+    }
+
+    /// Starts it again over the same folder, and kills it so long after that.
+    pub fn start_and_kill(&mut self, after: Duration) {
+        let mut command = command(&self.folder, self.options);
+        let mut child = command.stderr(Stdio::null()).spawn().expect("it starts");
+        thread::sleep(after);
+        child.kill().expect("it can be killed");
+        child.wait().expect("it ends");
+    }
+
+    /// Starts it again over the same folder.
+    pub fn restart(&mut self) {
         self.child = start(&self.folder, self.options, &self.port);
     }
 
@@ -58,10 +72,15 @@ impl Drop for Server {
     }
 }
 
-fn start(folder: &Path, options: &[&str], port: &AtomicU16) -> Child {
+fn command(folder: &Path, options: &[&str]) -> Command {
     let arguments = ["serve", "--data", "tides", "--listen", "127.0.0.1:0", "--http", "off"];
     let mut command = tidemill(folder, &[&arguments[..], options].concat());
-    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("it starts");
+    command.stdout(Stdio::null());
+    command
+}
+
+fn start(folder: &Path, options: &[&str], port: &AtomicU16) -> Child {
+    let mut child = command(folder, options).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut line = String::new();
     while !line.contains("accepts PostgreSQL clients") {

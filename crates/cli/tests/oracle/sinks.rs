@@ -11,7 +11,8 @@ use super::value::{Row, Value};
 pub fn create() -> String {
     let file = |name: &str| format!("CREATE SINK {name} WITH (connector = 'file', path = '{name}.csv') AS");
     format!(
-        "{} SELECT n, k, v FROM s WHERE v > 0; {} SELECT window_end, k, count(*) AS rows FROM tumble(TABLE(t), ts, INTERVAL '1 \
+        "{} SELECT n, k, v FROM s WHERE v > 0; {} SELECT window_end, k, count(*) AS rows FROM tumble(TABLE(t), \
+         ts, INTERVAL '1 \
          second') GROUP BY window_end, k; {} SELECT k, count(*) AS rows FROM u GROUP BY k",
         file("copied"),
         file("windows"),
@@ -28,8 +29,10 @@ pub fn check(folder: &Path, mut answer: impl FnMut(&str) -> Vec<Row>) {
     wait_until("the file has all rows", || file("copied").len() >= copied.len());
     assert_eq!(file("copied"), copied);
 
-    let windows = "SELECT strftime(window_end, '%Y-%m-%d %H:%M:%S'), k, rows FROM (SELECT make_timestamp((epoch_ms(ts) // 1000 + \
-                   1) * 1000000) AS window_end, k, count(*) AS rows FROM t GROUP BY 1, 2) WHERE window_end <= (SELECT w FROM wm_t)";
+    let windows = "SELECT strftime(window_end, '%Y-%m-%d %H:%M:%S'), k, rows FROM (SELECT \
+     make_timestamp((epoch_ms(ts) // 1000 + \
+                   1) * 1000000) AS window_end, k, count(*) AS rows FROM t GROUP BY 1, 2) WHERE window_end <= \
+                   (SELECT w FROM wm_t)";
     let mut windows = lines(answer(windows));
     windows.sort();
     wait_until("the file has all windows", || file("windows").len() >= windows.len());

@@ -50,7 +50,8 @@ fn grouped_windows(random: &mut Random, ours: &str, duckdb: &str, watermark: &st
              window_end{of_key}{having}"
         ),
         duckdb: format!(
-            "SELECT ws AS window_start, ws + INTERVAL {size_ms} MILLISECOND AS window_end{key}{aggregates} FROM (SELECT *, \
+            "SELECT ws AS window_start, ws + INTERVAL {size_ms} MILLISECOND AS window_end{key}{aggregates} FROM \
+             (SELECT *, \
              make_timestamp((epoch_ms(ts) // {slide_ms} * {slide_ms} - step * {slide_ms}) * 1000) AS ws FROM {duckdb}, \
              range({hops}) AS steps(step)) AS windows{filter} GROUP BY ws{of_key} HAVING ws + INTERVAL {size_ms} \
              MILLISECOND <= (SELECT w FROM {watermark}){and_having}"
@@ -71,17 +72,21 @@ pub fn top(random: &mut Random) -> Query {
         named("place", Kind::Int),
     ];
     let outer = format!(
-        "SELECT window_end, k, rows, place FROM (SELECT *, row_number() OVER (PARTITION BY window_end ORDER BY rows {order}, \
+        "SELECT window_end, k, rows, place FROM (SELECT *, row_number() OVER (PARTITION BY window_end ORDER BY \
+         rows {order}, \
          k NULLS LAST) AS place FROM counted) AS placed WHERE place <= {places}"
     );
     Query {
         ours: format!(
-            "WITH counted AS (SELECT window_start, window_end, k, count(*) AS rows FROM tumble(TABLE({source}), ts, INTERVAL \
+            "WITH counted AS (SELECT window_start, window_end, k, count(*) AS rows FROM tumble(TABLE({source}), \
+             ts, INTERVAL \
              '{size_ms} milliseconds') GROUP BY window_start, window_end, k) {outer}"
         ),
         duckdb: format!(
-            "WITH counted AS (SELECT * FROM (SELECT make_timestamp((epoch_ms(ts) // {size_ms} + 1) * {size_ms} * 1000) AS \
-             window_end, k, count(*) AS rows FROM {source} GROUP BY 1, 2) WHERE window_end <= (SELECT w FROM wm_{source})) {outer}"
+            "WITH counted AS (SELECT * FROM (SELECT make_timestamp((epoch_ms(ts) // {size_ms} + 1) * {size_ms} * \
+             1000) AS \
+             window_end, k, count(*) AS rows FROM {source} GROUP BY 1, 2) WHERE window_end <= (SELECT w FROM \
+             wm_{source})) {outer}"
         ),
         columns,
     }
@@ -96,14 +101,18 @@ pub fn sessions(random: &mut Random) -> Query {
     let aggregates = aggregates(random, &mut columns);
     Query {
         ours: format!(
-            "SELECT window_start, window_end, k{aggregates} FROM session((SELECT * FROM {source}{filter}), ts, INTERVAL \
+            "SELECT window_start, window_end, k{aggregates} FROM session((SELECT * FROM {source}{filter}), ts, \
+             INTERVAL \
              '{gap_ms} milliseconds') GROUP BY window_start, window_end, k"
         ),
         duckdb: format!(
-            "SELECT min(ts) AS window_start, max(ts) + INTERVAL {gap_ms} MILLISECOND AS window_end, k{aggregates} FROM (SELECT \
-             *, sum(is_first) OVER (PARTITION BY k ORDER BY ts, n) AS session FROM (SELECT *, CASE WHEN ts - lag(ts) OVER \
+            "SELECT min(ts) AS window_start, max(ts) + INTERVAL {gap_ms} MILLISECOND AS window_end, k{aggregates} \
+             FROM (SELECT \
+             *, sum(is_first) OVER (PARTITION BY k ORDER BY ts, n) AS session FROM (SELECT *, CASE WHEN ts - \
+             lag(ts) OVER \
              (PARTITION BY k ORDER BY ts, n) <= INTERVAL {gap_ms} MILLISECOND THEN 0 ELSE 1 END AS is_first FROM \
-             {source}{filter}) AS marked) AS numbered GROUP BY k, session HAVING window_end < (SELECT w FROM wm_{source})"
+             {source}{filter}) AS marked) AS numbered GROUP BY k, session HAVING window_end < (SELECT w FROM \
+             wm_{source})"
         ),
         columns,
     }
@@ -124,7 +133,8 @@ pub fn joined(random: &mut Random) -> Query {
     ];
     let select = "a.n AS an, b.n AS bn, a.k AS k, a.v - b.v AS more, b.g AS g";
     let on = format!(
-        "{key} = {other_key} AND b.ts >= a.ts - INTERVAL '{before_ms} milliseconds' AND b.ts <= a.ts + INTERVAL '{after_ms} \
+        "{key} = {other_key} AND b.ts >= a.ts - INTERVAL '{before_ms} milliseconds' AND b.ts <= a.ts + INTERVAL \
+         '{after_ms} \
          milliseconds'{more}"
     );
     // A row without a partner is out once none can come; at once if it lacks what must be equal.
@@ -176,13 +186,14 @@ pub fn running(random: &mut Random) -> Query {
     Query {
         ours: format!("{ours} FROM {source}{filter}"),
         duckdb: format!(
-            "SELECT * EXCLUDE (ts) FROM ({duckdb} FROM {source}{filter}) AS running WHERE ts < (SELECT w FROM wm_{source})"
+            "SELECT * EXCLUDE (ts) FROM ({duckdb} FROM {source}{filter}) AS running WHERE ts < (SELECT w FROM \
+             wm_{source})"
         ),
         columns,
     }
 }
 
-/// Windows of so many rows of each key.
+/// Windows by the number of rows of each key.
 pub fn count_windows(random: &mut Random) -> Query {
     let (source, size) = (random.one_of(&["s", "t", "u"]), random.one_of(&[2, 3, 7]));
     let condition = condition(random);
@@ -190,12 +201,15 @@ pub fn count_windows(random: &mut Random) -> Query {
     let aggregates = aggregates(random, &mut columns);
     Query {
         ours: format!(
-            "SELECT k, window_end{aggregates} FROM tumble((SELECT * FROM {source} WHERE {condition}), ROWS {size}, key => k) \
+            "SELECT k, window_end{aggregates} FROM tumble((SELECT * FROM {source} WHERE {condition}), ROWS \
+             {size}, key => k) \
              GROUP BY k, window_end"
         ),
         duckdb: format!(
-            "SELECT k, (nr // {size} + 1) * {size} AS window_end{aggregates} FROM (SELECT *, row_number() OVER (PARTITION BY k \
-             ORDER BY n) - 1 AS nr FROM {source} WHERE {condition}) AS numbered GROUP BY k, nr // {size} HAVING count(*) = {size}"
+            "SELECT k, (nr // {size} + 1) * {size} AS window_end{aggregates} FROM (SELECT *, row_number() OVER \
+             (PARTITION BY k \
+             ORDER BY n) - 1 AS nr FROM {source} WHERE {condition}) AS numbered GROUP BY k, nr // {size} HAVING \
+             count(*) = {size}"
         ),
         columns,
     }
