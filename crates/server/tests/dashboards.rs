@@ -22,7 +22,7 @@ use tidemill_service::Runtime;
 use tidemill_sql::Planner;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
-/// What stands behind the title of a case that PostgreSQL answers differently: materialized views are no tables there, the seconds
+/// What stands behind the title of a case that PostgreSQL answers differently: materialized views are not tables there, the seconds
 /// of a time are a NUMERIC, and columns of views can be NULL.
 const OURS_ALONE: &str = " (PostgreSQL differs)";
 const ROWS: &str = "2026-01-01 00:00:10\t1\t1.5\tapple\tf\n2026-01-01 00:01:10\t2\t2.5\tpear\tt\n\

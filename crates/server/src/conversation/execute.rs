@@ -84,7 +84,7 @@ impl Conversation<'_> {
             }
             Reply::Done(text) => {
                 match is_definition {
-                    // What is there already goes on as it is.
+                    // What exists already continues as it is.
                     true if !self.session.has_defined() => {
                         self.writer.report(&Report::notice(SUCCESSFUL, text))?;
                     }

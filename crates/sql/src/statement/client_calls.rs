@@ -4,11 +4,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, AccessExpr, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, SetExpr, TableAlias,
-    TableAliasColumnDef, TableFactor, TableFunctionArgs, Value, Visitor, VisitorMut,
+    self, AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    ObjectName, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
+    TableFunctionArgs, Value, Visitor, VisitorMut,
 };
 
+use super::made::{call, cast, null, number, text};
 use super::{StatementKind, client_format, parse};
 use crate::text::walk::walk;
 
@@ -81,33 +82,6 @@ impl VisitorMut for Calls {
         }
         ControlFlow::Continue(())
     }
-}
-
-fn null() -> Expr {
-    Expr::value(Value::Null)
-}
-
-fn text(value: &str) -> Expr {
-    Expr::value(Value::SingleQuotedString(value.to_owned()))
-}
-
-fn number(value: usize) -> Expr {
-    Expr::value(Value::Number(value.to_string(), false))
-}
-
-pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
-    let args = arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)));
-    let list = FunctionArgumentList { duplicate_treatment: None, args: args.collect(), clauses: Vec::new() };
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(name)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(list),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
 }
 
 fn arguments(call: &Function) -> Option<Vec<Expr>> {
@@ -276,9 +250,4 @@ impl Visitor for Aggregates {
         let is_aggregate = last(&call.name).is_some_and(|name| AGGREGATES.contains(&name.as_str()));
         if is_aggregate && self.depth == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
-}
-
-pub(super) fn cast(expression: Expr, data_type: DataType) -> Expr {
-    let (expr, kind) = (Box::new(expression), CastKind::Cast);
-    Expr::Cast { kind, expr, data_type, array: false, format: None }
 }

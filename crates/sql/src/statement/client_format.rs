@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::ast::{self, DataType, Expr, Value};
 
-use super::client_calls::{call, cast};
+use super::made::{call, cast};
 
 /// The pieces of the text one after the other; `None` if its form is not a constant, or has more than `%s`, `%I`, `%L` and `%%`.
 pub(super) fn concatenated(given: Vec<Expr>) -> Option<Expr> {

@@ -7,7 +7,8 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, SetExpr, TableFactor, Value, VisitorMut,
 };
 
-use super::client_calls::{call, has_aggregate, last, reads_catalogue};
+use super::client_calls::{has_aggregate, last, reads_catalogue};
+use super::made::call;
 
 /// `ARRAY(SELECT ...)` over the catalogue becomes an aggregate. Over anything else it stays, and is refused.
 pub(super) struct Lists;

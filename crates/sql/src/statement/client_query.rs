@@ -9,8 +9,9 @@ use datafusion::sql::sqlparser::ast::{
     Query, Select, SelectItem, SetExpr, SetOperator, TableFactor, TableWithJoins, Value, Visitor, VisitorMut,
 };
 
-use super::client_calls::{Calls, call, cast, has_aggregate, last};
+use super::client_calls::{Calls, has_aggregate, last};
 use super::client_lists::Lists;
+use super::made::{call, cast};
 use super::{StatementKind, like_escape};
 use crate::text::walk::{walk, walk_mut};
 

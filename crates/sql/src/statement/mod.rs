@@ -37,6 +37,7 @@ mod insert;
 mod keywords;
 mod like_escape;
 mod list_text;
+mod made;
 mod name;
 mod option_value;
 mod options;
