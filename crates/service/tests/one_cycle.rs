@@ -128,6 +128,28 @@ fn views_that_a_statement_names_agree_while_rows_come_in() {
 }
 
 #[test]
+fn a_view_over_a_quiet_source_is_read_at_cycles_that_only_others_have_rows_in() {
+    let (s, t) = (Fed::default(), Fed::default());
+    let runtime = runtime(&s, &t, &Gate::default());
+    let mut session = Session::new(&runtime);
+    VIEWS.iter().for_each(|(name, query)| start(&mut session, name, query, KEPT));
+    t.feed(vec![(1, 1), (2, 1), (2, 1)]);
+    until("the quiet source has its rows", || numbers(&mut session, "SELECT n FROM of_both") == [3]);
+    for n in 1..5 {
+        s.feed(vec![(0, 1)]);
+        until("the other continues", || numbers(&mut session, "SELECT n FROM of_s") == [n]);
+    }
+    let report = runtime.reports().into_iter().find(|report| report.name == "of_s").unwrap();
+    let cycle = report.cycle.unwrap();
+    let sum = "SELECT CAST(sum(n) AS BIGINT) AS n FROM of_t AS OF CYCLE";
+    assert_eq!(numbers(&mut session, &format!("{sum} {cycle}")), [3]);
+    let Err(error) = execute(&mut session, &format!("{sum} {}", cycle + 1000)) else {
+        panic!("it is to come")
+    };
+    assert!(error.to_string().contains("has not been committed yet"), "{error}");
+}
+
+#[test]
 fn statements_of_a_transaction_read_one_cycle() {
     let (s, t) = (Fed::default(), Fed::default());
     let runtime = runtime(&s, &t, &Gate::default());

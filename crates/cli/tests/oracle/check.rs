@@ -30,7 +30,7 @@ impl Run {
     pub fn check_cycle(&mut self) {
         let fragments = self.client.query("SHOW FRAGMENTS").expect("it answers").expect("SHOW FRAGMENTS");
         let mut range = (0, i64::MAX);
-        for row in &fragments {
+        for row in fragments.iter().filter(|row| RAW.contains(&cell(row, 0))) {
             let [oldest, newest] = [6, 7].map(|at| cell(row, at).parse::<i64>());
             range = (range.0.max(oldest.unwrap_or(0)), range.1.min(newest.unwrap_or(-1)));
         }

@@ -52,7 +52,7 @@ pub(crate) fn pinned(stores: &[StoredRows]) -> Vec<StoredRows> {
 
 /// The plan over earlier versions. The plan as written says what is read, even if no row can meet the conditions.
 pub(crate) fn earlier_rows(written: LogicalPlan, plan: LogicalPlan, as_of: &AsOf) -> Result<LogicalPlan> {
-    let earlier = |plan| at_versions(plan, |stored| version_of(stored.reader(), as_of));
+    let earlier = |plan| at_versions(plan, |stored| version_of(stored, as_of));
     let (_, stores) = earlier(written)?;
     let (plan, _) = earlier(plan)?;
     match stores {
@@ -64,9 +64,13 @@ pub(crate) fn earlier_rows(written: LogicalPlan, plan: LogicalPlan, as_of: &AsOf
     }
 }
 
-fn version_of(reader: &StoreReader, as_of: &AsOf) -> Result<Version> {
+fn version_of(stored: &StoredRows, as_of: &AsOf) -> Result<Version> {
+    let reader = stored.reader();
     let failed = |cause: Cause| DataFusionError::External(cause.into());
     match as_of {
+        AsOf::Cycle(cycle) if has_nothing_until(stored, *cycle) => {
+            reader.before_cycle(cycle.saturating_add(1)).map_err(failed)
+        }
         AsOf::Cycle(cycle) => reader.as_of_cycle(*cycle).map_err(failed),
         AsOf::Time(text) => {
             let Some(column) = reader.config().time else {
@@ -88,6 +92,15 @@ fn version_of(reader: &StoreReader, as_of: &AsOf) -> Result<Version> {
             }
         }
     }
+}
+
+/// Whether this cycle of the database comes after the last one with rows of a view's sources, and no other is to come before it: then
+/// the view is the same as after that last one.
+fn has_nothing_until(stored: &StoredRows, cycle: u64) -> bool {
+    let newest = stored.reader().cycles().map(|(_, newest)| newest);
+    // Of a view whose query has ended, it is not known at which cycle.
+    let reached = stored.clock().reached(stored.reader());
+    newest.is_some_and(|newest| cycle > newest) && cycle < reached && reached < u64::MAX
 }
 
 /// The store says times in its own units.
