@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow_schema::SchemaRef;
 use datafusion::common::Result;
 use datafusion::logical_expr::{LogicalPlan, Union};
 use tidemill_operators::forward::{Forward, ForwardSpec};
@@ -32,8 +33,7 @@ impl Translator {
         }
         let output = schema_of(&union.schema);
         let columns = output.fields().len();
-        // The widest spread of rows over partitions: nothing depends on it, for nothing is kept.
-        let keys: Vec<usize> = (0..columns).collect();
+        let keys = spread(&output);
         let streams: Vec<_> = inputs.iter().map(|input| (input.stream, keys.clone())).collect();
         let partitions = self.limits.partitions;
         let spec = ForwardSpec { schema: Arc::clone(&output) };
@@ -67,6 +67,15 @@ impl Translator {
         }
         Ok(())
     }
+}
+
+/// The columns by which rows are spread over partitions, as widely as possible: nothing depends on it, for nothing is kept.
+/// To hash an array costs more than to pass it on, so lists and structs are left out if there are other columns.
+fn spread(schema: &SchemaRef) -> Vec<usize> {
+    let is_plain = |column: &usize| !schema.field(*column).data_type().is_nested();
+    let all = 0..schema.fields().len();
+    let plain: Vec<usize> = all.clone().filter(is_plain).collect();
+    if plain.is_empty() { all.collect() } else { plain }
 }
 
 /// How many unions contain each other.
