@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_engine::Cause;
-use tidemill_sql::{Planner, RelationKind, StatementKind, Turns, ViewHandle};
+use tidemill_sql::{Planner, RelationKind, StatementKind, ViewHandle};
 
 use crate::readers::SessionTurns;
 use crate::subscription::Future;
@@ -12,8 +12,8 @@ use crate::{Cancellation, Runtime};
 
 impl Runtime {
     /// The turns of a session's queries over tables and views.
-    pub(crate) fn turns(&self, cancellation: &Cancellation) -> Arc<dyn Turns> {
-        Arc::new(SessionTurns { readers: self.readers().clone(), cancellation: cancellation.clone() })
+    pub(crate) fn turns(&self, cancellation: &Cancellation) -> Arc<SessionTurns> {
+        Arc::new(SessionTurns::new(self.readers().clone(), cancellation.clone()))
     }
 
     /// The plan of the query that writes to this sink or view, as it was when it started, and what the query has done. `None`

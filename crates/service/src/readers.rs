@@ -1,5 +1,6 @@
 //! Sessions that read tables and materialized views take turns.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidemill_engine::Cause;
@@ -29,16 +30,54 @@ impl Asked {
 
 /// The turns of a session's queries.
 pub(crate) struct SessionTurns {
-    pub readers: ReaderTurns,
-    pub cancellation: Cancellation,
+    readers: ReaderTurns,
+    cancellation: Cancellation,
+    /// The turn of a query that is being planned.
+    planned: Mutex<Option<SessionTurn>>,
+}
+
+impl SessionTurns {
+    pub fn new(readers: ReaderTurns, cancellation: Cancellation) -> SessionTurns {
+        SessionTurns { readers, cancellation, planned: Mutex::default() }
+    }
+
+    /// Waits until a query may be planned. What is computed for it at once has the same turn. To plan a query that reads few
+    /// rows takes longer than to read them: without turns, a thousand clients would plan at the same time, and the stream
+    /// would share the processors with all of them.
+    ///
+    /// # Errors
+    /// If the query is cancelled meanwhile, or has waited too long.
+    pub fn begin_planning(&self) -> Result<Planning<'_>, Cause> {
+        let turn = self.turn()?;
+        *self.planned() = Some(turn);
+        Ok(Planning(self))
+    }
+
+    fn turn(&self) -> Result<SessionTurn, Cause> {
+        let (cancellation, requests) = (self.cancellation.clone(), self.cancellation.requests());
+        let asked = Asked { cancellation, requests };
+        let turn = self.readers.begin(&mut || asked.is_cancelled())?;
+        Ok(SessionTurn { turn, asked })
+    }
+
+    fn planned(&self) -> MutexGuard<'_, Option<SessionTurn>> {
+        self.planned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A query is being planned. When it is dropped, so is the turn, unless something is computed in it.
+pub(crate) struct Planning<'a>(&'a SessionTurns);
+
+impl Drop for Planning<'_> {
+    fn drop(&mut self) {
+        drop(self.0.planned().take());
+    }
 }
 
 impl Turns for SessionTurns {
     fn begin(&self) -> Result<Box<dyn Turn>, Cause> {
-        let (cancellation, requests) = (self.cancellation.clone(), self.cancellation.requests());
-        let asked = Asked { cancellation, requests };
-        let turn = self.readers.begin(&mut || asked.is_cancelled())?;
-        Ok(Box::new(SessionTurn { turn, asked }))
+        let planned = self.planned().take();
+        Ok(Box::new(planned.map_or_else(|| self.turn(), Ok)?))
     }
 }
 
@@ -62,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_query_ends_at_its_next_pause_once_it_is_cancelled() {
-        let turns = SessionTurns { readers: reader_turns(), cancellation: Cancellation::default() };
+        let turns = SessionTurns::new(reader_turns(), Cancellation::default());
         turns.cancellation.request();
         // A request from before counts for nothing.
         let mut turn = turns.begin().unwrap_or_else(|cause| panic!("{cause}"));
@@ -74,5 +113,24 @@ mod tests {
         );
         drop(turn);
         assert_eq!(turns.readers.count(), (0, 0));
+    }
+
+    #[test]
+    fn a_query_is_planned_and_computed_in_one_turn() {
+        let turns = SessionTurns::new(ReaderTurns::new(1, WAIT_MAX), Cancellation::default());
+        let computing = || turns.readers.count().0;
+        let planning = turns.begin_planning().unwrap_or_else(|cause| panic!("{cause}"));
+        assert_eq!(computing(), 1);
+        let turn = turns.begin().unwrap_or_else(|cause| panic!("{cause}"));
+        assert_eq!(computing(), 1);
+        drop(turn);
+        // A second part of the query, such as a subquery, has a turn of its own.
+        let turn = turns.begin().unwrap_or_else(|cause| panic!("{cause}"));
+        assert_eq!(computing(), 1);
+        drop((turn, planning));
+        assert_eq!(computing(), 0);
+        // Nothing may be computed in it: the query reads a stream, or is wrong.
+        drop(turns.begin_planning());
+        assert_eq!(computing(), 0);
     }
 }

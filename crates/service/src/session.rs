@@ -15,6 +15,7 @@ use tidemill_sql::{
 
 use crate::announcement::{announced, stays};
 use crate::execution::Execution;
+use crate::readers::{Planning, SessionTurns};
 use crate::row_stream::RowStream;
 use crate::subscription::Subscription;
 use crate::unread::UnreadRows;
@@ -64,6 +65,8 @@ pub struct Session {
     planner: Planner,
     prepared: BTreeMap<String, Statement>,
     cancellation: Cancellation,
+    /// Its planner has the same.
+    turns: Arc<SessionTurns>,
     /// Whether its queries stop at what cannot be done as it was asked for.
     is_strict: bool,
     runs_definitions: bool,
@@ -85,13 +88,15 @@ impl Session {
     pub fn new(runtime: &Runtime) -> Session {
         let cancellation = Cancellation::default();
         let mut planner = Planner::at(runtime.catalog(), runtime.defaults().clone());
-        planner.set_turns(runtime.turns(&cancellation));
+        let turns = runtime.turns(&cancellation);
+        planner.set_turns(turns.clone());
         planner.set_paths_in(runtime.paths_in().map(Path::to_owned));
         Session {
             runtime: runtime.clone(),
             planner,
             prepared: BTreeMap::new(),
             cancellation,
+            turns,
             is_strict: false,
             runs_definitions: false,
             has_defined: false,
@@ -236,8 +241,10 @@ impl Session {
             };
             return Ok(Reply::Text(format!("{plan}\n{replacement}")));
         }
+        let turns = Arc::clone(&self.turns);
         let planned = match statement.kind.is_definition() {
             false => {
+                let _planning = planning(&turns, statement)?;
                 self.refresh();
                 self.planner.execute(statement)?
             }
@@ -288,6 +295,8 @@ impl Session {
             let view = self.subscribed(name, statement)?;
             return Ok(Some(SchemaRef::clone(view.changes().schema())));
         }
+        let turns = Arc::clone(&self.turns);
+        let _planning = planning(&turns, statement)?;
         self.refresh();
         Ok(self.planner.columns(statement)?)
     }
@@ -507,5 +516,13 @@ impl Query {
             Ok(Execution::new(running, cancellation, is_strict))
         });
         Ok(stream?)
+    }
+}
+
+/// Waits until a query may be planned; other statements need no turn.
+fn planning<'a>(turns: &'a SessionTurns, statement: &Statement) -> Result<Option<Planning<'a>>, Cause> {
+    match statement.kind {
+        StatementKind::Query(..) => turns.begin_planning().map(Some),
+        _ => Ok(None),
     }
 }

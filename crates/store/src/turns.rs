@@ -17,8 +17,10 @@ const LATER: u32 = 8;
 const LATER_MAX: Duration = Duration::from_millis(100);
 /// After this time without a change, those that compute are taken not to pause, and others are computed beside them.
 const STALL: Duration = Duration::from_millis(100);
-/// How often a reader that waits looks whether it was cancelled.
+/// How often the next reader looks whether it was cancelled, or those that compute do not pause.
 const LOOK: Duration = Duration::from_millis(20);
+/// How often the others look whether they were cancelled. A thousand of them take no time that the stream would notice.
+const LOOK_BEHIND: Duration = Duration::from_millis(200);
 
 /// The questions that readers wait for: a few are computed at a time, and the others wait for their turn. One that has
 /// been computed for a while lets others continue. First comes the one that would come first if each had come later by eight
@@ -138,7 +140,7 @@ impl TurnState {
             }
             drop(queue);
             // An unpark between the two is not lost: the thread then does not park.
-            thread::park_timeout(LOOK);
+            thread::park_timeout(if is_next { LOOK } else { LOOK_BEHIND });
             queue = self.lock();
         }
     }
