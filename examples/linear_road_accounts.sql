@@ -1,5 +1,5 @@
 -- Linear Road's accounts and the last position of each car, for a server: the queries of types 2 and 3 are questions that any client
--- of PostgreSQL asks while the traffic goes on. The views of linear_road.sql come first:
+-- of PostgreSQL asks while the traffic continues. The views of linear_road.sql come first:
 --
 --     psql -h 127.0.0.1 -p 5433 -f examples/linear_road.sql -f examples/linear_road_accounts.sql
 --

@@ -22,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Sources and views: all reports that fit, the last one of each car, and accounts.
 pub async fn define(owner: &Client, stored_bytes: u64) -> anyhow::Result<()> {
     let definitions = format!(
-        "CREATE SOURCE reports (vid BIGINT NOT NULL, at TIMESTAMP NOT NULL, x DOUBLE, y DOUBLE, speed DOUBLE, lane BIGINT,
-             WATERMARK FOR at AS at)
+        "CREATE SOURCE reports (vid BIGINT NOT NULL, at TIMESTAMP NOT NULL, x DOUBLE, y DOUBLE, speed DOUBLE,
+             lane BIGINT, WATERMARK FOR at AS at)
              WITH (connector = 'unix', listen = '{SOCKET}', format = 'csv', header = false, timestamp_unit = 'us',
                  ordered = true);
          CREATE MATERIALIZED VIEW recent AS SELECT vid, at, x, y, speed, lane FROM reports

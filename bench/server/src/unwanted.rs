@@ -63,7 +63,7 @@ impl RawClient {
 
     fn message(&mut self) -> anyhow::Result<(u8, Vec<u8>)> {
         let mut head = [0; 5];
-        self.stream.read_exact(&mut head).context("the server has closed the connection without a word")?;
+        self.stream.read_exact(&mut head).context("the server has closed the connection silently")?;
         let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
         let mut body = vec![0; length.saturating_sub(4)];
         self.stream.read_exact(&mut body)?;
@@ -174,7 +174,7 @@ fn stops_reading(server: &ServerProcess, query: &str) -> anyhow::Result<Told> {
             return client.error();
         }
         held = if holds { held + 1 } else { 0 };
-        ensure!(start.elapsed() < PATIENCE, "the server goes on holding rows for it");
+        ensure!(start.elapsed() < PATIENCE, "the server still holds rows for it");
         thread::sleep(LOOK);
     }
 }

@@ -1,4 +1,5 @@
-//! Linear Road on a server: psql asks for balances, for expenditures and for the last position of cars while the traffic goes on.
+//! Linear Road on a server: psql asks for balances, for expenditures and for the last position of cars while the traffic
+//! continues.
 //! The answers are those that came with the benchmark's data.
 #![cfg(unix)]
 
@@ -68,8 +69,8 @@ fn serve(folder: &Path, history: &Path) -> (Child, String, UnixStream) {
     let port = rest.split(';').next().unwrap().to_owned();
     let sources = format!(
         "CREATE SOURCE input (
-            type SMALLINT, time INTEGER, vid BIGINT, speed INTEGER, xway INTEGER, lane INTEGER, dir INTEGER, seg INTEGER,
-            pos INTEGER, qid BIGINT, sinit INTEGER, send INTEGER, dow INTEGER, tod INTEGER, day INTEGER,
+            type SMALLINT, time INTEGER, vid BIGINT, speed INTEGER, xway INTEGER, lane INTEGER, dir INTEGER,
+            seg INTEGER, pos INTEGER, qid BIGINT, sinit INTEGER, send INTEGER, dow INTEGER, tod INTEGER, day INTEGER,
             event_time AS to_timestamp_seconds(time),
             WATERMARK FOR event_time AS event_time
          ) WITH (connector = 'unix', listen = 'input.sock', format = 'csv', header = false, ordered = true);

@@ -13,8 +13,9 @@ pub(super) fn permit(sessions_max: u16) -> Result<(), Cause> {
     let needed = u64::from(sessions_max) + OTHER_FILES;
     match limit::raise() {
         Some(most) if most < needed => Err(Cause::user(format!(
-            "--connections {sessions_max} needs {needed} open files, and the system permits this process {most}; raise that limit \
-             (ulimit -n {needed}, or LimitNOFILE= in a unit of systemd), or let it have fewer sessions"
+            "--connections {sessions_max} needs {needed} open files, and the system permits this process {most}; \
+             raise that limit (ulimit -n {needed}, or LimitNOFILE= in a unit of systemd), or let it have fewer \
+             sessions"
         ))),
         _ => Ok(()),
     }
