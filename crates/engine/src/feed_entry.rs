@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_flow::{Chunk, Gateway, Stopped};
+use tidemill_flow::{Chunk, Gateway, HeldBack, Stopped};
 
 use crate::chunk_builder::ChunkBuilder;
 use crate::feed_settings::FeedSettings;
@@ -16,6 +16,10 @@ pub(crate) trait ChunkReceiver {
     fn push(&self, chunk: Chunk) -> Result<(), Stopped>;
     /// The engine's clock, on which arrivals are stamped.
     fn now_ns(&self) -> u64;
+    /// How long pushes have waited for room.
+    fn held_back(&self) -> HeldBack {
+        HeldBack::default()
+    }
 }
 
 impl ChunkReceiver for Gateway {
@@ -24,6 +28,9 @@ impl ChunkReceiver for Gateway {
     }
     fn now_ns(&self) -> u64 {
         Gateway::now_ns(self)
+    }
+    fn held_back(&self) -> HeldBack {
+        Gateway::held_back(self)
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tidemill_core::arrow::array::RecordBatch;
 use tidemill_core::memory::bytes_of_rows;
 use tidemill_core::{Faults, Progress};
+use tidemill_flow::HeldBack;
 use tracing::{Level, enabled, warn};
 
 /// The log has at most one line in this time about a source's bad rows, and one about its late ones.
@@ -27,6 +28,8 @@ pub struct FeedStatus {
     pub faults: Faults,
     /// How far the source is.
     pub progress: Progress,
+    /// How long it has waited because there was no room for its rows.
+    pub held_back: Duration,
     /// Whether it has ended.
     pub ended: bool,
 }
@@ -65,6 +68,7 @@ pub(crate) struct FeedState {
     told: Mutex<Reported>,
     source: OnceLock<String>,
     read_from: OnceLock<Arc<FeedState>>,
+    held_back: OnceLock<HeldBack>,
     bad_logged: Sampled,
     late_logged: Sampled,
 }
@@ -135,6 +139,11 @@ impl FeedState {
         let _ = self.read_from.set(Arc::clone(source));
     }
 
+    /// Where the waits of the source are counted.
+    pub fn set_held_back(&self, held_back: HeldBack) {
+        let _ = self.held_back.set(held_back);
+    }
+
     pub fn set_late(&self, late: u64) {
         self.late.store(late, Ordering::Relaxed);
     }
@@ -193,8 +202,8 @@ impl FeedState {
 
     /// The current status.
     pub fn status(&self) -> FeedStatus {
-        let source = self.read_from.get();
-        let told = source.map_or(self, |source| source.as_ref()).lock();
+        let source = self.read_from.get().map_or(self, |source| source.as_ref());
+        let told = source.lock();
         FeedStatus {
             rows: self.rows.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
@@ -202,6 +211,7 @@ impl FeedState {
             skipped: self.skipped.load(Ordering::Relaxed),
             faults: told.faults.clone(),
             progress: told.progress,
+            held_back: source.held_back.get().map_or(Duration::ZERO, HeldBack::time),
             ended: self.ended.load(Ordering::Acquire),
         }
     }

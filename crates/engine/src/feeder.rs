@@ -44,6 +44,7 @@ impl<E: ChunkReceiver> Feeder<E> {
         state: Arc<FeedState>,
     ) -> Self {
         let reader = SourceReader::new(source, settings, receiver.1, i64::MIN, now);
+        state.set_held_back(receiver.0.held_back());
         Feeder { reader, entry: FeedEntry::new(receiver, settings, i64::MIN, now), state }
     }
 

@@ -128,8 +128,8 @@ pub use tidemill_core::{
     prefetch,
 };
 pub use tidemill_flow::{
-    Chunk, CostExceeded, CostMeasurement, CycleCosts, DeadlineMiss, Failure, FlowError, Gateway, Interrupt,
-    Observer, PartitionMove, PoolEntry, Rebalancing, Replan, Resume, Running, SinkStatus, SizeCosts,
+    Chunk, CostExceeded, CostMeasurement, CycleCosts, DeadlineMiss, Failure, FlowError, Gateway, HeldBack,
+    Interrupt, Observer, PartitionMove, PoolEntry, Rebalancing, Replan, Resume, Running, SinkStatus, SizeCosts,
     Snapshots, SplitStatus, Status, Stopped, Summary, Work, WorkerProcess, WorkerProcesses,
 };
 pub use tidemill_journal::{

@@ -26,6 +26,7 @@ mod workers;
 pub use error::{Failure, FlowError};
 pub use intake::gateway::{Chunk, Gateway, Interrupt, Stopped};
 pub use intake::given::{Given, GivenCycle, GivenCycles, Waker};
+pub use intake::held_back::HeldBack;
 pub use intake::pool_entry::{PoolEntry, SourceMembership};
 pub use intake::resume::{Replay, Resume, SinkProgress};
 pub use members::{WorkerProcess, WorkerProcesses};

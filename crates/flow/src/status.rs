@@ -1,6 +1,7 @@
 //! What a running query reports about itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidemill_core::counters::Counter;
 use tidemill_core::latency::ResponseTimes;
@@ -23,6 +24,8 @@ pub struct Status {
     pub per_event: ResponseTimes,
     /// From cut to commit, per cycle that had events.
     pub per_cycle: ResponseTimes,
+    /// The largest mean of `per_cycle` over a thousand consecutive cycles that had events; `None` before there were so many.
+    pub largest_mean_of_1000: Option<Duration>,
     /// Nanoseconds since the start of the run.
     pub elapsed_ns: u64,
     /// The work of each transform, then of each operator, in the plan's order.
@@ -90,11 +93,12 @@ impl Status {
     fn new(run_state: &RunState, (started_ns, now_ns): (u64, u64)) -> Self {
         let values = Counter::ALL.iter().map(|counter| run_state.counters.get(*counter)).collect();
         let progress = &run_state.progress;
-        let (per_event, per_cycle) = progress.response_times();
+        let (per_event, per_cycle, largest_mean_of_1000) = progress.response_times();
         Status {
             values,
             per_event,
             per_cycle,
+            largest_mean_of_1000,
             elapsed_ns: now_ns.saturating_sub(started_ns),
             work: run_state.work.list(),
             splits: SplitStatus::list(run_state),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidemill_core::error::Cause;
-use tidemill_flow::{Chunk, Stopped};
+use tidemill_flow::{Chunk, HeldBack, Stopped};
 
 use super::ClockShared;
 use super::source_state::SourceEnd;
@@ -13,6 +13,7 @@ use crate::feed_entry::{ChunkReceiver, End, EndReceiver};
 pub(super) struct ClockEntry {
     pub shared: Arc<ClockShared>,
     pub source: u64,
+    pub held_back: HeldBack,
 }
 
 impl ChunkReceiver for ClockEntry {
@@ -28,6 +29,10 @@ impl ChunkReceiver for ClockEntry {
 
     fn now_ns(&self) -> u64 {
         self.shared.clock.now_ns()
+    }
+
+    fn held_back(&self) -> HeldBack {
+        self.held_back.clone()
     }
 }
 
@@ -46,7 +51,7 @@ impl ClockEntry {
             if source.has_room(events_max, state.ring_bytes_max, state.readers(source)) {
                 break events_max;
             }
-            state = self.shared.wait_for_room(state);
+            state = self.held_back.while_waiting(|| self.shared.wait_for_room(state));
         };
         let Some(source) = state.sources.get_mut(&self.source) else { return Err(Stopped) };
         let was_waiting = source.waits();

@@ -6,7 +6,7 @@ use std::time::Instant;
 use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::{Cut, Sink, Source};
-use tidemill_flow::{Resume, Running};
+use tidemill_flow::{HeldBack, Resume, Running};
 use tidemill_journal::{StreamReader, StreamWriter};
 use tidemill_plan::{CyclePolicy, Plan};
 
@@ -257,7 +257,7 @@ fn reading(shared: &Arc<ClockShared>, opened: OpenedSource) -> StartReading {
             Ok((feed, threads)) => Some(ReadSource { feed, threads }),
             Err(cause) => {
                 feed.stop();
-                ClockEntry { shared, source: id }.fail(cause);
+                ClockEntry { shared, source: id, held_back: HeldBack::default() }.fail(cause);
                 None
             }
         }
@@ -270,7 +270,8 @@ fn start_reading(shared: &Arc<ClockShared>, opened: OpenedSource) -> Result<Read
     let OpenedSource { id, source, settings, feed, schema, journal } = opened;
     // Late rows are kept for the queries that read them.
     let streams = [Arc::clone(&schema), schema];
-    let entry = ClockEntry { shared: Arc::clone(shared), source: id };
+    let held_back = HeldBack::default();
+    let entry = ClockEntry { shared: Arc::clone(shared), source: id, held_back };
     let Some(OpenedJournal { stream, durable, mark }) = journal else {
         let feeder = Feeder::new(source, (entry, &streams), &settings, Instant::now(), Arc::clone(&feed));
         return Ok((feed, vec![spawn("feed", move || feeder.run())?]));

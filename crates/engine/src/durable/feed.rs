@@ -57,6 +57,7 @@ pub(crate) fn parts<E: ChunkReceiver>(
     start: FeedStart,
 ) -> (Writer, Forwarder<E>) {
     let state = Arc::clone(state);
+    state.set_held_back(gateway.held_back());
     let told = Arc::new(WriterReport::default());
     let (sender, queue) = bounded(batches_handed_on);
     let forwarder = Forwarder {

@@ -11,6 +11,7 @@ use tidemill_core::counters::Counter;
 use tidemill_core::error::Cause;
 use tidemill_plan::SourcePlan;
 
+use super::held_back::HeldBack;
 use super::pool_entry::PoolEntry;
 use crate::error::Failure;
 use crate::run_state::RunState;
@@ -86,6 +87,7 @@ pub struct Gateway {
     /// Disconnected by the [`Interrupt`].
     interrupted: Receiver<()>,
     interrupt: Interrupt,
+    held_back: HeldBack,
 }
 
 /// Makes a push that waits for room return, from another thread: [`Gateway::interrupt`].
@@ -118,7 +120,8 @@ pub(crate) fn gateway(
     let (source, run_state) = (source.clone(), Arc::clone(run_state));
     let (raise, interrupted) = bounded(0);
     let interrupt = Interrupt(Arc::new(Mutex::new(Some(raise))));
-    (Gateway { source, sender: Some(sender), left, run_state, interrupted, interrupt }, queue)
+    let (sender, held_back) = (Some(sender), HeldBack::default());
+    (Gateway { source, sender, left, run_state, interrupted, interrupt, held_back }, queue)
 }
 
 impl Gateway {
@@ -153,10 +156,12 @@ impl Gateway {
         match sender.try_send(chunk) {
             Ok(()) => Ok(()),
             Err(TrySendError::Disconnected(_)) => Err(Stopped),
-            Err(TrySendError::Full(chunk)) => select! {
-                send(sender, chunk) -> sent => sent.map_err(|_| Stopped),
-                recv(self.interrupted) -> _ => Err(Stopped),
-            },
+            Err(TrySendError::Full(chunk)) => self.held_back.while_waiting(|| {
+                select! {
+                    send(sender, chunk) -> sent => sent.map_err(|_| Stopped),
+                    recv(self.interrupted) -> _ => Err(Stopped),
+                }
+            }),
         }
     }
 
@@ -182,6 +187,11 @@ impl Gateway {
     /// Stops the query: the source cannot continue.
     pub fn fail(&self, cause: Cause) {
         self.run_state.fail(Failure::Engine { part: format!("source '{}'", self.source.name), cause });
+    }
+
+    /// How long pushes have waited for room.
+    pub fn held_back(&self) -> HeldBack {
+        self.held_back.clone()
     }
 
     /// The name of its source.

@@ -5,6 +5,7 @@ pub(crate) mod costs;
 pub(crate) mod credit;
 pub(crate) mod cycle_costs;
 pub(crate) mod failure;
+mod largest_mean;
 pub(crate) mod misses;
 pub(crate) mod new_policy;
 pub(crate) mod progress;

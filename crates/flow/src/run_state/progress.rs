@@ -10,6 +10,7 @@ use tidemill_core::counters::{Counter, Counters};
 use tidemill_core::latency::ResponseTimes;
 use tidemill_core::sink::Arrivals;
 
+use crate::run_state::largest_mean::LargestMean;
 use crate::run_state::misses::DeadlineMiss;
 use crate::sync::lock;
 
@@ -68,6 +69,7 @@ struct Completion {
     pending: VecDeque<(u64, u64, Arc<Arrivals>)>,
     per_event: ResponseTimes,
     per_cycle: ResponseTimes,
+    largest_mean: LargestMean,
 }
 
 impl Progress {
@@ -165,10 +167,10 @@ impl Progress {
         Committed { late: latest, in_flight: completion.pending.len() as u64, ..done }
     }
 
-    /// The response times so far: per event and per cycle.
-    pub fn response_times(&self) -> (ResponseTimes, ResponseTimes) {
+    /// The response times so far: per event, per cycle, and the largest mean of a thousand cycles.
+    pub fn response_times(&self) -> (ResponseTimes, ResponseTimes, Option<Duration>) {
         let completion = lock(&self.completion);
-        (completion.per_event.clone(), completion.per_cycle.clone())
+        (completion.per_event.clone(), completion.per_cycle.clone(), completion.largest_mean.largest())
     }
 }
 
@@ -192,7 +194,9 @@ impl Completion {
             }
         }
         if arrivals.events > 0 && closed_at_ns >= counted_from_ns {
-            self.per_cycle.record(now_ns.saturating_sub(closed_at_ns), 1);
+            let time_ns = now_ns.saturating_sub(closed_at_ns);
+            self.per_cycle.record(time_ns, 1);
+            self.largest_mean.record(time_ns);
         }
         counters.add(Counter::CyclesCommitted, 1);
         counters.add(Counter::EventsCommitted, u64::from(arrivals.events));

@@ -7,6 +7,7 @@ use tidemill_sql::{Planner, Reply as Planned, Statement, StatementKind};
 use super::answer::{Answer, Rows};
 use super::own_statement::OwnStatement;
 use super::savepoints::SavepointStatement;
+use super::show_gateways::{GATEWAY_COLUMNS, gateways};
 use super::wanted::Wanted;
 use super::{Conversation, Result, Stop};
 use crate::activity::Ending;
@@ -170,6 +171,7 @@ impl Conversation<'_> {
             }
             OwnStatement::ShowQueries => self.show_queries(own),
             OwnStatement::ShowFragments => self.show_fragments(own),
+            OwnStatement::ShowGateways => self.show_gateways(own),
             OwnStatement::ShowUsers => {
                 let users = self.shared.runtime.users().into_iter();
                 let (names, roles) = users.map(|user| (user.name, user.role.to_string())).unzip();
@@ -295,6 +297,15 @@ impl Conversation<'_> {
                 ];
                 columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
             }
+        }
+        self.shown(own, columns.into())
+    }
+
+    /// What enters where, and how long its cycles take.
+    fn show_gateways(&self, own: &OwnStatement) -> Result<Answer> {
+        let mut columns: [Vec<String>; GATEWAY_COLUMNS.len()] = Default::default();
+        for row in gateways(&self.shared.runtime.reports()) {
+            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
         }
         self.shown(own, columns.into())
     }

@@ -16,6 +16,7 @@ mod limits;
 mod own_statement;
 mod prepared;
 mod savepoints;
+mod show_gateways;
 mod transaction_settings;
 mod type_query;
 mod user_statement;

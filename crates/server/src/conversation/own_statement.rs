@@ -1,6 +1,7 @@
 //! Statements that only sessions of PostgreSQL's clients have: transactions, settings, prepared statements, users.
 
 use super::savepoints::SavepointStatement;
+use super::show_gateways::GATEWAY_COLUMNS;
 use super::user_statement::UserStatement;
 use super::words::name;
 use crate::report::{NOT_SUPPORTED, Report, SYNTAX_ERROR};
@@ -45,6 +46,8 @@ pub(crate) enum OwnStatement {
     ShowQueries,
     /// Where the rows of materialized views are.
     ShowFragments,
+    /// What enters where, and how long its cycles take.
+    ShowGateways,
     ShowUsers,
     ShowSessions,
     /// Cancels what this session waits for.
@@ -92,6 +95,7 @@ impl OwnStatement {
             ["SHOW", "ALL"] => OwnStatement::ShowAll,
             ["SHOW", "QUERIES"] => OwnStatement::ShowQueries,
             ["SHOW", "FRAGMENTS"] => OwnStatement::ShowFragments,
+            ["SHOW", "GATEWAYS"] => OwnStatement::ShowGateways,
             ["SHOW", "USERS" | "ROLES"] => OwnStatement::ShowUsers,
             ["SHOW", "SESSIONS"] => OwnStatement::ShowSessions,
             ["CANCEL", session] | ["CANCEL", "SESSION", session] => match session.parse() {
@@ -127,6 +131,7 @@ impl OwnStatement {
             OwnStatement::ShowSessions => Some(SESSION_COLUMNS.to_vec()),
             OwnStatement::ShowUsers => Some(vec!["name", "role"]),
             OwnStatement::ShowFragments => Some(FRAGMENT_COLUMNS.to_vec()),
+            OwnStatement::ShowGateways => Some(GATEWAY_COLUMNS.to_vec()),
             OwnStatement::ShowQueries => {
                 Some(vec!["name", "state", "cycle", "lag_cycles", "lag_seconds", "reason"])
             }
@@ -198,6 +203,7 @@ mod tests {
         assert_eq!(read("SET workers = 2"), None);
         assert_eq!(read("SHOW SOURCES"), None);
         assert_eq!(read("show fragments"), Some(OwnStatement::ShowFragments));
+        assert_eq!(read("Show Gateways"), Some(OwnStatement::ShowGateways));
         assert_eq!(read("SHOW \"Server_Version\""), Some(OwnStatement::Show("Server_Version".into())));
         assert_eq!(
             read("DEALLOCATE PREPARE \"a\"\"b\""),

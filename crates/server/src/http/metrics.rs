@@ -138,6 +138,13 @@ fn times(text: &mut Exposition, shown: &[Shown<'_>]) {
     for one in shown {
         cycle.histogram(&[("query", &one.name)], &one.status.engine.per_cycle);
     }
+    let help = "The largest mean time of a thousand consecutive cycles, from cut to commit.";
+    let mut means = text.family("tidemill_cycle_time_max_mean_of_1000_seconds", Gauge, help);
+    for one in shown {
+        if let Some(mean) = one.status.engine.largest_mean_of_1000 {
+            means.sample(&[("query", &one.name)], mean.as_secs_f64());
+        }
+    }
     let bounded = || shown.iter().filter_map(|one| Some((one, one.report.max_latency?)));
     let help = "The query's bound on the response time.";
     let mut bounds = text.family("tidemill_latency_bound_seconds", Gauge, help);
@@ -177,6 +184,14 @@ fn sources(text: &mut Exposition, shown: &[Shown<'_>]) {
             for (name, (_, feed)) in names.iter().zip(&one.status.sources) {
                 family.sample(&[("query", &one.name), ("source", name)], read(feed));
             }
+        }
+    }
+    let help = "How long a source has waited because there was no room for its rows.";
+    let mut family = text.family("tidemill_source_held_back_seconds_total", Total, help);
+    for one in shown {
+        let names = unique(one.status.sources.iter().map(|(name, _)| name.as_str()));
+        for (name, (_, feed)) in names.iter().zip(&one.status.sources) {
+            family.sample(&[("query", &one.name), ("source", name)], feed.held_back.as_secs_f64());
         }
     }
     let help = "The event time up to which a source is complete at the last cut, in seconds since 1970.";

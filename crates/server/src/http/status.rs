@@ -65,6 +65,7 @@ fn progress(report: &QueryReport, status: &QueryStatus) -> Value {
         "counters": counters,
         "response": times(&engine.per_event),
         "cycle_times": times(&engine.per_cycle),
+        "cycle_max_mean_of_1000_ms": engine.largest_mean_of_1000.map(milliseconds),
         "within_bound": within.map(|bound| engine.per_event.share_within(bound)),
         "sources": sources.map(|((name, feed), watermark)| source(name, feed, watermark)).collect::<Vec<_>>(),
         "sinks": engine.sinks.iter().map(|sink| json!({
@@ -107,6 +108,7 @@ fn source(name: &str, feed: &FeedStatus, watermark_ns: Option<i64>) -> Value {
         "late": feed.late,
         "skipped": feed.skipped,
         "bad": feed.faults.count,
+        "held_back_ms": milliseconds(feed.held_back),
         "ended": feed.ended,
         "done": feed.progress.done,
         "total": feed.progress.total,

@@ -1,4 +1,4 @@
-//! What `SHOW FRAGMENTS` tells.
+//! What `SHOW FRAGMENTS` and `SHOW GATEWAYS` tell.
 
 use std::time::{Duration, Instant};
 
@@ -57,5 +57,26 @@ fn divided_views_tell_what_each_fragment_holds() {
         assert_eq!(numbers(&values, 0), (0..1000).collect::<Vec<_>>());
         let explained = rows(&client, "EXPLAIN SELECT * FROM divided WHERE value = 77").await;
         assert!(format!("{explained:?}").contains("1 of 3 fragments"), "{explained:?}");
+    });
+}
+
+#[test]
+fn gateways_tell_what_enters_and_how_long_its_cycles_take() {
+    with_client(&serve(), async |client| {
+        assert!(rows(&client, "SHOW GATEWAYS").await.is_empty());
+        let script = "SET cycle_events = 10;
+            CREATE MATERIALIZED VIEW counted AS SELECT value FROM sequence(count => 20000)";
+        client.batch_execute(script).await.unwrap();
+        // The last cycle counts a little after its rows can be read.
+        let is_complete = |rows: &[Vec<String>]| rows.len() == 1 && numbers(rows, 5)[0] >= 2000;
+        let [row] = rows_when(&client, "SHOW GATEWAYS", is_complete).await.try_into().unwrap();
+        assert_eq!((&*row[1], &*row[2]), ("counted", "20000"));
+        let number = |at: usize| row[at].parse::<f64>().unwrap_or_else(|_| panic!("column {at}: {row:?}"));
+        assert!(number(3) > 0.0 && number(4) >= 160_000.0, "{row:?}");
+        let (mean, p50, p99, max, mean_of_1000) = (number(6), number(7), number(8), number(9), number(10));
+        assert!(p50 <= p99 && p99 <= max, "{row:?}");
+        // The mean of one thousand cycles is at least that of all, up to rounding and a few cycles beyond two thousand.
+        assert!(mean_of_1000 <= max && mean_of_1000 * 1.01 + 0.001 >= mean / 2.0, "{row:?}");
+        assert!(number(11) >= 0.0, "{row:?}");
     });
 }
