@@ -4,22 +4,24 @@ use anyhow::ensure;
 use tidemill_core::arrow::array::RecordBatch;
 use tidemill_core::arrow::array::cast::AsArray;
 use tidemill_core::arrow::array::types::{Float64Type, Int64Type};
-use tidemill_store::{StoreWriter, distance};
+use tidemill_store::distance;
 
 use crate::accounts::{Accounts, balance_of, paid_on};
 use crate::questions::{KINDS, Kind, Question};
 use crate::rows::{Report, Traffic, config};
+use crate::writer::Writer;
 
 const CARS: u64 = 2000;
 const CYCLES: u64 = 200;
 const CYCLE_ROWS: u64 = 700;
 
-pub fn check() -> anyhow::Result<()> {
-    let (mut writer, reader) = StoreWriter::new(config(1 << 30))?;
+pub fn check(fragments: u32) -> anyhow::Result<()> {
+    let (mut writer, reader) = Writer::new(config(1 << 30), fragments)?;
     let (mut traffic, accounts) = (Traffic::new(CARS), Accounts::new(CARS)?);
     for cycle in 0..CYCLES {
-        writer.append(cycle, &[traffic.rows(CYCLE_ROWS as usize)])?;
+        writer.append(cycle, traffic.rows(CYCLE_ROWS as usize))?;
     }
+    writer.publish()?;
     let all: Vec<Report> = (0..CYCLES * CYCLE_ROWS).map(|number| Traffic::report(CARS, number)).collect();
     for (kind, name) in KINDS {
         for number in 0..50 {

@@ -5,12 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidemill_core::Cause;
-use tidemill_store::{ReaderTurns, StoreReader, StoreWriter};
+use tidemill_store::{ReaderTurns, StoreReader};
 
 use crate::accounts::Accounts;
 use crate::kernel::{RunQueue, Ticks};
 use crate::questions::{KINDS, Kind, Question};
 use crate::rows::Traffic;
+use crate::writer::Writer;
 
 /// How often a question looks whether it lets another one continue: reading the kernel's count takes a microsecond.
 const LOOK: Duration = Duration::from_micros(250);
@@ -39,11 +40,11 @@ impl Load {
     /// Runs, and prints what was measured.
     pub fn run(
         &self,
-        writer: &mut StoreWriter,
+        (writer, reader): (&mut Writer, &StoreReader),
         traffic: &mut Traffic,
         accounts: &Accounts,
     ) -> Result<(), Cause> {
-        let (end, reader, cars) = (AtomicBool::new(false), writer.reader(), traffic.cars());
+        let (end, cars) = (AtomicBool::new(false), traffic.cars());
         let before = Ticks::now();
         let (stored, asked) = thread::scope(|scope| {
             let ask = |number: usize| {
@@ -66,7 +67,7 @@ impl Load {
     }
 
     /// Stores rows at the rate; how long each cycle took, and all of it.
-    fn store(&self, writer: &mut StoreWriter, traffic: &mut Traffic) -> Result<(Vec<u64>, Duration), Cause> {
+    fn store(&self, writer: &mut Writer, traffic: &mut Traffic) -> Result<(Vec<u64>, Duration), Cause> {
         let start = Instant::now();
         let between = Duration::from_secs_f64(self.cycle_rows as f64 / self.rate as f64);
         let mut took = Vec::new();
@@ -77,7 +78,8 @@ impl Load {
                 thread::sleep(early);
             }
             let begun = Instant::now();
-            writer.append(traffic.cycle(), &[rows])?;
+            writer.append(traffic.cycle(), rows)?;
+            writer.publish()?;
             took.push(begun.elapsed().as_nanos() as u64);
         }
         Ok((took, start.elapsed()))

@@ -9,6 +9,7 @@ mod kernel;
 mod load;
 mod questions;
 mod rows;
+mod writer;
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -17,9 +18,10 @@ use clap::Parser;
 use clap::builder::RangedU64ValueParser;
 use tidemill_core::Cause;
 use tidemill_core::arrow::array::{Array, RecordBatch};
-use tidemill_store::{ReaderTurns, StoreReader, StoreWriter};
+use tidemill_store::{ReaderTurns, StoreReader};
 
 use rows::{Traffic, config};
+use writer::Writer;
 
 /// Measure what it costs to store rows, and how long questions about them take while more come in
 #[derive(Debug, Parser)]
@@ -36,6 +38,9 @@ struct Arguments {
     /// Rows of a cycle.
     #[arg(long, default_value_t = 1000, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     cycle_rows: usize,
+    /// Fragments, each with a thread that stores its rows; 1: the thread that has the rows stores them.
+    #[arg(long, default_value_t = 1, value_parser = RangedU64ValueParser::<u32>::new().range(1..=256))]
+    fragments: u32,
     /// Numbers of readers, one measurement for each.
     #[arg(long, value_delimiter = ',', default_value = "0,1,8")]
     readers: Vec<usize>,
@@ -49,9 +54,9 @@ struct Arguments {
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
-    check::check()?;
+    check::check(arguments.fragments)?;
     println!("answers: all questions answer like a loop over all rows, now and as of earlier cycles");
-    let (mut writer, reader) = StoreWriter::new(config(arguments.stored_mib << 20))?;
+    let (mut writer, reader) = Writer::new(config(arguments.stored_mib << 20), arguments.fragments)?;
     let mut traffic = Traffic::new(arguments.cars);
     fill(&arguments, &mut writer, &reader, &mut traffic)?;
     let accounts = accounts::Accounts::new(arguments.cars)?;
@@ -70,7 +75,7 @@ fn main() -> anyhow::Result<()> {
             turns: ReaderTurns::new(at_once.min(*readers), Duration::from_secs(30)),
         };
         println!("\n{readers} readers, of which {} compute at a time", at_once.min(*readers));
-        load.run(&mut writer, &mut traffic, &accounts)?;
+        load.run((&mut writer, &reader), &mut traffic, &accounts)?;
     }
     Ok(())
 }
@@ -78,24 +83,29 @@ fn main() -> anyhow::Result<()> {
 /// Fills a store until it has dropped a tenth of its rows, and prints what a row costs.
 fn fill(
     arguments: &Arguments,
-    writer: &mut StoreWriter,
+    writer: &mut Writer,
     reader: &StoreReader,
     traffic: &mut Traffic,
 ) -> Result<(), Cause> {
     let (mut rows, mut storing, mut copying) = (0_u64, 0_u64, 0_u64);
     let mut longest = 0;
+    let begun = Instant::now();
     while reader.statistics().rows_dropped * 10 < rows || rows == 0 {
         let batch = traffic.rows(arguments.cycle_rows);
         let start = Instant::now();
         black_box(copied(&batch));
         copying += start.elapsed().as_nanos() as u64;
         let start = Instant::now();
-        writer.append(traffic.cycle(), &[batch])?;
+        writer.append(traffic.cycle(), batch)?;
         let took = start.elapsed().as_nanos() as u64;
         storing += took;
         longest = longest.max(took);
         rows += arguments.cycle_rows as u64;
     }
+    let start = Instant::now();
+    writer.publish()?;
+    storing += start.elapsed().as_nanos() as u64;
+    let all = begun.elapsed().as_nanos() as u64 - copying;
     let found = reader.statistics();
     let per_row = |total: u64| total as f64 / rows as f64;
     let kept = found.rows as f64;
@@ -105,6 +115,7 @@ fn fill(
         per_row(storing),
         longest as f64 / 1e6
     );
+    println!("  {:.0} rows/s, the making of the rows included", rows as f64 / all as f64 * 1e9);
     println!(
         "  copy its columns  {:8.1} ns; storing takes {:.1} times that",
         per_row(copying),
