@@ -99,8 +99,9 @@ mod connection_tests;
 
 pub use chunk_builder::ChunkBuilder;
 pub use clock::{
-    Beginning, ClockRun, DatabaseClock, DatabaseCut, DurableClockRun, DurableUse, Held, KeptRows, OpenSource,
-    QueryFolder, QueryLag, QueryPosition, RING_BYTES_MAX, SourceKey, SourceUse,
+    Beginning, ClockRun, DatabaseClock, DatabaseCut, DurableClockRun, DurableUse, Held, JournalStatus,
+    KeptRows, LogStatus, OpenSource, QueryFolder, QueryLag, QueryNeeds, QueryPosition, RING_BYTES_MAX,
+    SnapshotStatus, SourceKey, SourceLogStatus, SourceUse,
 };
 pub use durable::{
     AddedSink, ChangedSinks, Durability, DurableRun, DurableSource, Maintenance, Recovered, Repair,
@@ -129,8 +130,8 @@ pub use tidemill_core::{
 };
 pub use tidemill_flow::{
     Chunk, CostExceeded, CostMeasurement, CycleCosts, DeadlineMiss, Failure, FlowError, Gateway, HeldBack,
-    Interrupt, Observer, PartitionMove, PoolEntry, Rebalancing, Replan, Resume, Running, SinkStatus, SizeCosts,
-    Snapshots, SplitStatus, Status, Stopped, Summary, Work, WorkerProcess, WorkerProcesses,
+    Interrupt, Observer, PartitionMove, PoolEntry, Rebalancing, Replan, Resume, Running, SinkStatus,
+    SizeCosts, Snapshots, SplitStatus, Status, Stopped, Summary, Work, WorkerProcess, WorkerProcesses,
 };
 pub use tidemill_journal::{
     CatalogJournal, Disk, Epoch, Journal, LostRows, Positions, Record, Skips, StoredRowsFile, StreamSettings,

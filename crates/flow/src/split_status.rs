@@ -98,8 +98,8 @@ impl fmt::Display for SplitStatus {
 }
 
 impl SplitStatus {
-    /// What the last choice predicts for a stage of the plan in force.
-    fn predicted_ns(&self, stage: &str) -> Option<f64> {
+    /// What the last choice predicts for a stage of the plan in force, in nanoseconds for each row that comes in.
+    pub fn predicted_ns(&self, stage: &str) -> Option<f64> {
         let prediction = self.choice.as_ref()?.predictions.iter().find(|one| one.plan == self.plan)?;
         prediction.stages.iter().find(|one| one.name == stage).map(|one| one.total_ns())
     }

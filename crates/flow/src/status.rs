@@ -51,6 +51,8 @@ pub struct Status {
     pub costs: CycleCosts,
     /// How far each sink is, in the plan's order.
     pub sinks: Vec<SinkStatus>,
+    /// The number of workers in all processes.
+    pub workers: u32,
 }
 
 /// How far a sink is.
@@ -62,6 +64,8 @@ pub struct SinkStatus {
     pub cycles_committed: u64,
     /// How many cycles it was handed and has not committed.
     pub cycles_waiting: u64,
+    /// If cycles wait: how long ago it last committed some, or was handed the first of them, in nanoseconds; otherwise 0.
+    pub idle_ns: u64,
 }
 
 /// Reads the status of a run from any thread, while it runs and after.
@@ -100,7 +104,7 @@ impl Status {
             per_cycle,
             largest_mean_of_1000,
             elapsed_ns: now_ns.saturating_sub(started_ns),
-            work: run_state.work.list(),
+            work: run_state.work.list(now_ns),
             splits: SplitStatus::list(run_state),
             replans: run_state.splits.changes(),
             moves: run_state.placements.moved(),
@@ -110,7 +114,8 @@ impl Status {
             pool: run_state.pool.as_ref().map(PoolQuery::status),
             misses: run_state.misses.last(),
             costs: run_state.costs.costs(),
-            sinks: SinkStatus::list(run_state),
+            sinks: SinkStatus::list(run_state, now_ns),
+            workers: run_state.topology().workers,
         }
     }
 
@@ -121,12 +126,13 @@ impl Status {
 }
 
 impl SinkStatus {
-    fn list(run_state: &RunState) -> Vec<SinkStatus> {
+    fn list(run_state: &RunState, now_ns: u64) -> Vec<SinkStatus> {
         let sinks = run_state.topology().plan.sinks.iter().zip(run_state.progress.of_sinks());
-        let status = sinks.map(|(sink, (cycles_committed, cycles_waiting))| SinkStatus {
+        let status = sinks.map(|(sink, progress)| SinkStatus {
             name: sink.name.clone(),
-            cycles_committed,
-            cycles_waiting,
+            cycles_committed: progress.committed,
+            cycles_waiting: progress.waiting,
+            idle_ns: progress.idle_since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns)),
         });
         status.collect()
     }

@@ -51,6 +51,11 @@ impl CutJournal {
         self.progress.first()
     }
 
+    /// How far the log is; its positions are numbers of cycles.
+    pub fn progress(&self) -> Arc<StreamProgress> {
+        Arc::clone(&self.progress)
+    }
+
     /// Reads the cuts one after the other.
     pub fn reader(&self) -> CutReader {
         CutReader(LogReader::new(self.lock().shared.clone()))

@@ -1,10 +1,12 @@
 //! How far a log is; shared by its writer, its readers and threads that wait for the disk.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidemill_core::error::Cause;
+
+use crate::segment::Segment;
 
 /// How far a stream's journal is. Any thread may ask.
 #[derive(Debug, Default)]
@@ -14,6 +16,8 @@ pub struct StreamProgress {
     synced: AtomicU64,
     released: AtomicU64,
     bytes: AtomicU64,
+    segments: AtomicU64,
+    bytes_max: AtomicU64,
     failure: Mutex<Option<Cause>>,
     changed: Condvar,
     /// Held while it is decided what is removed.
@@ -39,6 +43,16 @@ impl StreamProgress {
     /// How many bytes the journal of the stream has.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Acquire)
+    }
+
+    /// In how many segments they are.
+    pub fn segments(&self) -> u64 {
+        self.segments.load(Ordering::Acquire)
+    }
+
+    /// How many bytes it may have. At this limit it accepts no more rows.
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max.load(Ordering::Acquire)
     }
 
     /// The position below which the rows are no longer needed.
@@ -102,8 +116,15 @@ impl StreamProgress {
         self.end.store(position, Ordering::Release);
     }
 
-    pub(crate) fn set_bytes(&self, bytes: u64) {
+    pub(crate) fn set_bytes_max(&self, bytes: u64) {
+        self.bytes_max.store(bytes, Ordering::Release);
+    }
+
+    /// Says which segments the journal has.
+    pub(crate) fn set_segments(&self, segments: &[Arc<Segment>]) {
+        let bytes = segments.iter().map(|segment| segment.written()).sum();
         self.bytes.store(bytes, Ordering::Release);
+        self.segments.store(segments.len() as u64, Ordering::Release);
     }
 
     pub(crate) fn set_synced(&self, position: u64) {

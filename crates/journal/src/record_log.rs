@@ -264,8 +264,7 @@ impl RecordLog {
     }
 
     pub(crate) fn count_bytes(&self) {
-        let bytes = self.shared.segments().iter().map(|segment| segment.written()).sum();
-        self.shared.progress.set_bytes(bytes);
+        self.shared.progress.set_segments(&self.shared.segments());
     }
 
     pub(crate) fn usable(&self) -> Result<(), Cause> {

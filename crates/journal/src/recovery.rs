@@ -73,7 +73,8 @@ fn log(
     progress.set_first(segments[0].first);
     progress.set_end(recovered.end);
     progress.set_synced(recovered.end);
-    progress.set_bytes(segments.iter().map(|segment| segment.written()).sum());
+    progress.set_bytes_max(settings.bytes_max);
+    progress.set_segments(&segments);
     RecordLog {
         settings,
         shared: Arc::new(LogShared { medium, segments: Mutex::new(segments), progress }),

@@ -115,6 +115,16 @@ impl SnapshotFolder {
         }
     }
 
+    /// How many bytes the snapshot of this cycle has on the disk.
+    ///
+    /// # Errors
+    /// If it does not exist, or cannot be read.
+    pub fn bytes(&self, cycle: u64) -> Result<u64, Cause> {
+        let path = self.path(cycle);
+        let length = self.medium.open(&path, false).and_then(|file| file.length());
+        length.map_err(|error| failed("read", &path, error))
+    }
+
     /// The cycles that have snapshots, ascending.
     ///
     /// # Errors

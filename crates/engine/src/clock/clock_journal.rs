@@ -14,6 +14,7 @@ use tidemill_journal::{
 };
 use tracing::warn;
 
+use super::journal_status::{JournalStatus, LogStatus, QueryNeeds, SnapshotStatus, SourceLogStatus};
 use super::lock;
 use super::lost_rows::{SourceInCuts, SourceMark};
 use super::need::{Need, least};
@@ -43,6 +44,8 @@ struct JournalState {
     needs: BTreeMap<String, Need>,
     /// Queries that are stopped, and may continue.
     stopped: BTreeMap<String, StoppedQuery>,
+    /// The newest snapshot of each query.
+    snapshots: BTreeMap<String, SnapshotStatus>,
     /// Queries that will begin, and whose needs are not known yet: until then, nothing is removed.
     expected: BTreeSet<String>,
     /// What has happened to the journal, in order.
@@ -254,6 +257,7 @@ impl ClockJournal {
         state.expected.remove(query);
         state.needs.remove(query);
         state.stopped.remove(query);
+        state.snapshots.remove(query);
         self.release(&mut state);
     }
 
@@ -266,6 +270,7 @@ impl ClockJournal {
         }
         state.expected.remove(query);
         state.needs.remove(query);
+        state.snapshots.remove(query);
         self.release(&mut state);
         stopped.map(drop)
     }
@@ -303,6 +308,40 @@ impl ClockJournal {
         let positions = sources.into_iter().map(|source| (source, position(source))).collect();
         let is_let_go = after.is_some() && cut.is_none();
         Ok(Some(StoppedQuery { need: Need { after, positions }, is_let_go, ..StoppedQuery::default() }))
+    }
+
+    /// A query that is there has a newer snapshot.
+    pub fn has_snapshot(&self, query: &str, snapshot: SnapshotStatus) {
+        let mut state = lock(&self.state);
+        if state.needs.contains_key(query) {
+            state.snapshots.insert(query.to_owned(), snapshot);
+        }
+    }
+
+    /// What it has, and what it is kept for. It reads the oldest cut from the disk.
+    pub fn status(&self) -> JournalStatus {
+        let (cuts, oldest) = (LogStatus::of(&self.cuts.progress()), self.cuts.start());
+        // It may be removed meanwhile.
+        let oldest = if oldest < cuts.end { self.cuts.reader().read(oldest).ok().flatten() } else { None };
+        let state = lock(&self.state);
+        let source = |(index, name): (usize, &String)| SourceLogStatus {
+            name: name.clone(),
+            log: state.progress.get(&index).map(|progress| LogStatus::of(progress)),
+        };
+        let needs = |(name, need): (&String, &Need)| QueryNeeds {
+            name: name.clone(),
+            after: need.after,
+            positions: need.positions.clone(),
+            snapshot: state.snapshots.get(name).cloned(),
+        };
+        JournalStatus {
+            folder: self.folder().to_owned(),
+            cuts,
+            oldest_closed_ns: oldest.map(|cut| cut.closed_at_ns),
+            sources: state.sources.iter().enumerate().map(source).collect(),
+            queries: state.needs.iter().map(needs).collect(),
+            expected: state.expected.iter().cloned().collect(),
+        }
     }
 
     /// Lets go what no query needs.
@@ -351,6 +390,8 @@ fn open_sources<'a>(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tidemill_core::arrow::schema::{DataType, Field, Schema};
     use tidemill_journal::Disk;
 
@@ -377,6 +418,43 @@ mod tests {
         journal.need("one", need(7));
         journal.need("late", need(30));
         assert_eq!(released(), 30, "one that was forgotten needs nothing any more");
+    }
+
+    #[test]
+    fn the_status_says_what_is_there_and_for_whom() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = ClockJournal::open(Arc::new(Disk), folder.path()).unwrap();
+        let empty = journal.status();
+        assert_eq!((empty.oldest_closed_ns, empty.cuts.first, empty.cuts.end), (None, 0, 0));
+        let schema: SchemaRef = Schema::new(vec![Field::new("n", DataType::Int64, false)]).into();
+        let settings = StreamSettings { bytes_max: 1 << 30, ..StreamSettings::default() };
+        let (index, _writer, _reader) = journal.open_source("s", schema, &settings).unwrap();
+        (0..3).for_each(|cycle| journal.log(cycle, 100 + cycle, &[SourceMark::START]).unwrap());
+        journal.expect("late");
+        journal.enter("one", Need { after: Some(1), positions: vec![(index, 5)] });
+        let snapshot =
+            |cycle| SnapshotStatus { cycle, closed_at_ns: 100 + cycle, bytes: 7, took: Some(Duration::ZERO) };
+        journal.has_snapshot("one", snapshot(1));
+        journal.has_snapshot("nobody", snapshot(2));
+        let status = journal.status();
+        assert_eq!((status.oldest_closed_ns, status.cuts.end, status.expected.len()), (Some(100), 3, 1));
+        let log = status.sources[0].log.as_ref().unwrap();
+        assert_eq!((log.first, log.end, log.segments, log.bytes_max), (0, 0, 1, 1 << 30));
+        assert!(status.cuts.segments == 1 && status.cuts.bytes > 0);
+        let needs = QueryNeeds {
+            name: "one".into(),
+            after: Some(1),
+            positions: vec![(index, 5)],
+            snapshot: Some(snapshot(1)),
+        };
+        assert_eq!(status.queries, [needs]);
+        journal.close_source(index);
+        journal.forget("one");
+        let status = journal.status();
+        assert!(status.queries.is_empty() && status.sources[0].log.is_none());
+        // Its snapshot is not that of another query of its name.
+        journal.enter("one", Need::default());
+        assert_eq!(journal.status().queries[0].snapshot, None);
     }
 
     #[test]

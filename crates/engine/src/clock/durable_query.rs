@@ -11,6 +11,7 @@ use tidemill_journal::{Journal, StoredSnapshot, database};
 use tidemill_plan::Plan;
 
 use super::clock_journal::{ClockJournal, SourceJournal};
+use super::journal_status::SnapshotStatus;
 use super::need::Need;
 use super::query_position::GivenNumbers;
 use super::query_replay::{QueryReplay, of_sources};
@@ -87,6 +88,11 @@ impl Engine {
         let begun = begin(&folder, &plan, &mut sinks, &log, &own, &joined)?;
         let Begun { after, last, state, sinks: places, text, recovered } = begun;
         log.enter(&folder.name, need_of(after.as_ref(), &own));
+        if let Some(cut) = &after {
+            let bytes = folder.journal.snapshots().bytes(cut.cycle)?;
+            let (cycle, closed_at_ns) = (cut.cycle, cut.closed_at_ns);
+            log.has_snapshot(&folder.name, SnapshotStatus { cycle, closed_at_ns, bytes, took: None });
+        }
         let replay = QueryReplay::new(&log, own.clone(), after.as_ref());
         joined.given.goes_on_at(replay.next_cycle());
         let first_new = places.iter().map(|place| place.committed.map_or(0, |cycle| cycle + 1)).collect();
@@ -366,6 +372,11 @@ impl ClockPart for PartOfClock {
 
     fn cut(&self, cycle: u64) -> Result<Option<Cut>, Cause> {
         Ok(self.log.cuts().cut(cycle)?.map(|cut| of_sources(&cut, &self.sources)))
+    }
+
+    fn stored(&self, cut: &Cut, bytes: u64, took: Duration) {
+        let (cycle, closed_at_ns) = (cut.cycle, cut.closed_at_ns);
+        self.log.has_snapshot(&self.name, SnapshotStatus { cycle, closed_at_ns, bytes, took: Some(took) });
     }
 
     fn release(&self, release: &Release) {

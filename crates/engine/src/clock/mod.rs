@@ -4,6 +4,7 @@
 mod clock_journal;
 mod durable_query;
 mod entry;
+mod journal_status;
 mod lost_rows;
 mod need;
 mod query_cycles;
@@ -29,6 +30,7 @@ use tidemill_journal::{Disk, Medium};
 
 use self::clock_journal::ClockJournal;
 pub use self::durable_query::{Beginning, DurableClockRun, QueryFolder};
+pub use self::journal_status::{JournalStatus, LogStatus, QueryNeeds, SnapshotStatus, SourceLogStatus};
 pub(crate) use self::lost_rows::{SourceInCuts, SourceMark};
 pub(crate) use self::query_cycles::SourceView;
 pub use self::query_position::{QueryLag, QueryPosition};
@@ -156,6 +158,11 @@ impl DatabaseClock {
     /// The folder of its journal, if it has one.
     pub fn journal_folder(&self) -> Option<&Path> {
         self.shared.journal.as_ref().map(|journal| journal.folder())
+    }
+
+    /// What its journal has, and what it is kept for; `None`: it has none. It reads from the disk.
+    pub fn journal_status(&self) -> Option<JournalStatus> {
+        self.shared.journal.as_ref().map(|journal| journal.status())
     }
 
     /// Removes the journals of sources that nobody reads and that are not needed, by their names there; returns these names.

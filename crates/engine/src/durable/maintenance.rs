@@ -30,6 +30,9 @@ pub(crate) trait ClockPart: Send + Sync {
     /// The cut of a cycle, for the query's sources.
     fn cut(&self, cycle: u64) -> Result<Option<Cut>, Cause>;
 
+    /// A snapshot of the query is on the disk.
+    fn stored(&self, cut: &Cut, bytes: u64, took: Duration);
+
     /// The query does not need any more what is before this.
     fn release(&self, release: &Release);
 }
@@ -61,8 +64,8 @@ impl Maintained {
         newest.is_some() && newest != self.snapshot_cycle
     }
 
-    /// Writes a snapshot; false if there is no room for it.
-    pub fn store(&mut self, state: Snapshot) -> Result<bool, Cause> {
+    /// Writes a snapshot that was asked for at a time; false if there is no room for it.
+    pub fn store(&mut self, state: Snapshot, asked: Instant) -> Result<bool, Cause> {
         let cycle = state.cycle;
         if !self.retention.wants(cycle) {
             self.snapshot_cycle = Some(cycle);
@@ -76,7 +79,11 @@ impl Maintained {
         let (stored, plan) = (cut.clone(), self.text.clone());
         match self.journal.snapshots().write(&StoredSnapshot { cut, plan, state }) {
             Ok(()) => {
-                info!(cycle, "snapshot taken");
+                let (bytes, took) = (self.journal.snapshots().bytes(cycle)?, asked.elapsed());
+                info!(cycle, bytes, took_ms = took.as_millis() as u64, "snapshot taken");
+                if let Some(part) = &self.part {
+                    part.stored(&stored, bytes, took);
+                }
                 self.retention.stored(&stored);
                 self.snapshot_cycle = Some(cycle);
                 if let Some(surplus) = self.retention.surplus() {
@@ -219,8 +226,9 @@ impl Work {
 
     /// Stores the state at the end of a run that has ended normally, so that the next one has nothing to recompute.
     fn end(&mut self) -> Result<(), Cause> {
+        let asked = Instant::now();
         if let Some(state) = self.snapshots.of_end() {
-            self.kept.store(state)?;
+            self.kept.store(state, asked)?;
         }
         self.kept.release()
     }
@@ -230,8 +238,9 @@ impl Work {
         if !self.kept.wants_snapshot() {
             return Ok(true);
         }
+        let asked = Instant::now();
         let Ok(state) = self.snapshots.take() else { return Ok(false) };
-        self.kept.store(state)?;
+        self.kept.store(state, asked)?;
         Ok(true)
     }
 }

@@ -365,7 +365,11 @@ impl Schedule {
 
     fn store_snapshot(&mut self, process: &mut Process) -> Result<(), Cause> {
         let Some(state) = process.flow.snapshot.take() else { return Ok(()) };
-        let what = if process.kept.store(state)? { "snapshots" } else { "snapshots without room" };
+        let what = if process.kept.store(state, std::time::Instant::now())? {
+            "snapshots"
+        } else {
+            "snapshots without room"
+        };
         self.count(what);
         Ok(())
     }

@@ -210,7 +210,7 @@ impl RunState {
 
     /// A sink has received a cycle's results.
     pub fn cycle_handed(&self, sink: usize, cycle: u64) {
-        self.progress.handed(sink, cycle);
+        self.progress.handed(sink, cycle, self.clock.now_ns());
         self.wake_ups.wake(0);
     }
 

@@ -23,6 +23,8 @@ pub(crate) struct Progress {
     /// For each sink, the first cycle that was not handed to it, and the first that it has not committed.
     handed: Vec<AtomicU64>,
     committed: Vec<AtomicU64>,
+    /// For each sink, when it last committed, or was handed a cycle when it had committed all before.
+    moved_ns: Vec<AtomicU64>,
     completion: Mutex<Completion>,
 }
 
@@ -58,6 +60,16 @@ impl Committed {
     }
 }
 
+/// How far a sink is.
+pub(crate) struct SinkProgress {
+    /// How many cycles of this run it has committed.
+    pub committed: u64,
+    /// How many it was handed and has not committed.
+    pub waiting: u64,
+    /// If some wait: when it last committed, or was handed the first of them.
+    pub idle_since_ns: Option<u64>,
+}
+
 /// Cycles in flight, and the response times of the completed ones.
 #[derive(Default)]
 struct Completion {
@@ -80,6 +92,7 @@ impl Progress {
             deadline_ns: None,
             handed: first(),
             committed: first(),
+            moved_ns: (0..sinks).map(|_| AtomicU64::new(0)).collect(),
             completion: Mutex::default(),
         }
     }
@@ -130,26 +143,31 @@ impl Progress {
 
     /// For each sink, how many cycles of this run it has committed, and how many it was handed and has not committed. Numbers
     /// of cycles may be left out, so these are counted.
-    pub fn of_sinks(&self) -> Vec<(u64, u64)> {
+    pub fn of_sinks(&self) -> Vec<SinkProgress> {
         let completion = lock(&self.completion);
-        let counts = |(handed, committed): (&AtomicU64, &AtomicU64)| {
+        let counts = |((handed, committed), moved_ns): ((&AtomicU64, &AtomicU64), &AtomicU64)| {
             let (handed, committed) = (handed.load(Ordering::Acquire), committed.load(Ordering::Acquire));
             let cycles = completion.pending.iter().map(|(cycle, ..)| *cycle);
             let open = cycles.clone().filter(|cycle| *cycle >= committed).count() as u64;
             let waiting = cycles.filter(|cycle| (committed..handed).contains(cycle)).count() as u64;
-            (completion.closed - open, waiting)
+            let idle_since_ns = (waiting > 0).then(|| moved_ns.load(Ordering::Relaxed));
+            SinkProgress { committed: completion.closed - open, waiting, idle_since_ns }
         };
-        self.handed.iter().zip(&self.committed).map(counts).collect()
+        self.handed.iter().zip(&self.committed).zip(&self.moved_ns).map(counts).collect()
     }
 
     /// A sink has received a cycle's results.
-    pub fn handed(&self, sink: usize, cycle: u64) {
-        self.handed[sink].store(cycle + 1, Ordering::Release);
+    pub fn handed(&self, sink: usize, cycle: u64, now_ns: u64) {
+        let before = self.handed[sink].swap(cycle + 1, Ordering::AcqRel);
+        if before <= self.committed[sink].load(Ordering::Acquire) {
+            self.moved_ns[sink].store(now_ns, Ordering::Relaxed);
+        }
     }
 
     /// A sink has committed all cycles up to this one. Returns those that all sinks have committed by that.
     pub fn committed(&self, sink: usize, last_cycle: u64, now_ns: u64, counters: &Counters) -> Committed {
         self.committed[sink].store(last_cycle + 1, Ordering::Release);
+        self.moved_ns[sink].store(now_ns, Ordering::Relaxed);
         let mut completion = lock(&self.completion);
         // Read under the lock: of two sinks that commit at once, the second one sees both.
         let committed = self.committed_cycles();

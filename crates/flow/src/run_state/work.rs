@@ -29,6 +29,11 @@ pub struct Work {
     pub rows_out: u64,
     /// About how many bytes of memory its state takes, see [`Operator::state_bytes`](tidemill_core::Operator::state_bytes).
     pub state_bytes: u64,
+    /// The part of `time_ns` that each worker of this process has spent; empty for transforms.
+    pub by_worker_ns: Vec<u64>,
+    /// How long a worker has been working on the cycle that it has not finished, the longest of them; 0 if none works. It is not
+    /// in `time_ns` yet.
+    pub running_ns: u64,
 }
 
 /// The work of all parts. Written per batch, never per row.
@@ -45,6 +50,15 @@ struct Entry {
     rows_in: AtomicU64,
     rows_out: AtomicU64,
     state_bytes: AtomicU64,
+    /// Of an operator: its workers in this process.
+    workers: Vec<WorkerTime>,
+}
+
+#[derive(Default)]
+struct WorkerTime {
+    time_ns: AtomicU64,
+    /// When it began with the cycle on which it works; 0: it works on none.
+    begun_ns: AtomicU64,
 }
 
 impl WorkTable {
@@ -56,7 +70,14 @@ impl WorkTable {
         };
         WorkTable {
             transforms: plan.transforms.iter().map(|transform| Entry::new(&transform.name)).collect(),
-            operators: plan.operators.iter().map(|operator| Entry::new(&operator.name)).collect(),
+            operators: plan
+                .operators
+                .iter()
+                .map(|operator| Entry {
+                    workers: (0..topology.layout.workers).map(|_| WorkerTime::default()).collect(),
+                    ..Entry::new(&operator.name)
+                })
+                .collect(),
             splits: topology.edges.iter().map(stages).collect(),
         }
     }
@@ -75,6 +96,22 @@ impl WorkTable {
         entry.time_ns.fetch_add(time_ns, Ordering::Relaxed);
         entry.rows_in.fetch_add(rows_in, Ordering::Relaxed);
         entry.rows_out.fetch_add(rows_out, Ordering::Relaxed);
+    }
+
+    /// A worker begins with a cycle of an operator.
+    pub fn begin(&self, operator: usize, worker: u32, now_ns: u64) {
+        if let Some(worker) = self.operators[operator].worker(worker) {
+            worker.begun_ns.store(now_ns.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// A worker is done with a cycle of an operator.
+    pub fn end(&self, operator: usize, worker: u32, time_ns: u64, (rows_in, rows_out): (u64, u64)) {
+        self.add(Part::Operator(operator), time_ns, rows_in, rows_out);
+        if let Some(worker) = self.operators[operator].worker(worker) {
+            worker.time_ns.fetch_add(time_ns, Ordering::Relaxed);
+            worker.begun_ns.store(0, Ordering::Relaxed);
+        }
     }
 
     /// The state of an operator on one worker has changed from this many bytes to this many; returns the bytes of all workers
@@ -121,8 +158,13 @@ impl WorkTable {
     }
 
     /// The transforms, then the operators, each in the plan's order.
-    pub fn list(&self) -> Vec<Work> {
-        self.transforms.iter().chain(&self.operators).map(Entry::read).collect()
+    pub fn list(&self, now_ns: u64) -> Vec<Work> {
+        let running_ns = |entry: &Entry| {
+            let begun = entry.workers.iter().map(|worker| worker.begun_ns.load(Ordering::Relaxed));
+            begun.filter(|begun_ns| *begun_ns > 0).min().map_or(0, |begun_ns| now_ns.saturating_sub(begun_ns))
+        };
+        let all = self.transforms.iter().chain(&self.operators);
+        all.map(|entry| Work { running_ns: running_ns(entry), ..entry.read() }).collect()
     }
 }
 
@@ -135,7 +177,13 @@ impl Entry {
             rows_in: zero(),
             rows_out: zero(),
             state_bytes: zero(),
+            workers: Vec::new(),
         }
+    }
+
+    /// A worker by its number among those of all processes; each process has as many.
+    fn worker(&self, worker: u32) -> Option<&WorkerTime> {
+        self.workers.get(worker as usize % self.workers.len().max(1))
     }
 
     fn read(&self) -> Work {
@@ -145,6 +193,8 @@ impl Entry {
             rows_in: self.rows_in.load(Ordering::Relaxed),
             rows_out: self.rows_out.load(Ordering::Relaxed),
             state_bytes: self.state_bytes.load(Ordering::Relaxed),
+            by_worker_ns: self.workers.iter().map(|worker| worker.time_ns.load(Ordering::Relaxed)).collect(),
+            running_ns: 0,
         }
     }
 }

@@ -136,6 +136,7 @@ impl OperatorStage {
     /// Runs the next cycle; returns the output for each edge.
     fn run_cycle(&mut self, in_flight: &CycleInFlight) -> Result<Vec<Parcels>, Failure> {
         let (start_ns, begun) = (self.run_state.clock.now_ns(), self.run_state.costs.begin());
+        self.run_state.work.begin(self.operator, self.worker, start_ns);
         let parcels = self.inputs.take();
         let held_bytes = parcels.iter().flatten().map(|parcel| parcel.held_bytes).sum();
         let positions_end = in_flight.arrivals.events + 1;
@@ -161,7 +162,7 @@ impl OperatorStage {
         let rows_out = batches.iter().flatten().map(|batch| batch.len() as u64).sum();
         let time_ns = self.run_state.clock.now_ns() - start_ns;
         self.run_state.costs.add(Part::Operator(self.operator), begun);
-        self.run_state.work.add(Part::Operator(self.operator), time_ns, rows_in, rows_out);
+        self.run_state.work.end(self.operator, self.worker, time_ns, (rows_in, rows_out));
         let sent = self.write(in_flight, &batches);
         self.inputs.advance();
         self.run_state.counters.add(Counter::OperatorTime, self.run_state.clock.now_ns() - start_ns);

@@ -29,7 +29,7 @@ impl Schedule {
             (0..process.flow.sinks.len()).try_for_each(|index| self.sink(process, index))?;
             if process.flow.is_done() {
                 let Some(state) = process.flow.snapshot.take() else { return Ok(false) };
-                let is_kept = process.kept.store(state)?;
+                let is_kept = process.kept.store(state, std::time::Instant::now())?;
                 process.kept.release()?;
                 self.ledger.check_kept(process, true);
                 self.count("stops with all answered");
