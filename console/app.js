@@ -1,11 +1,38 @@
 // The console: which page is shown, and what all pages have.
 
 import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
-import { Editor } from "./editor.js";
 import { Overview } from "./overview.js";
 import { Query } from "./query.js";
-import { Store, Stores } from "./store.js";
 import { history, last, listen, start } from "./status.js";
+
+const PAGES = [["queries", "Queries"], ["store", "Store"], ["editor", "Editor"], ["journal", "Journal"], ["logs", "Logs"]];
+
+// Pages that are fetched when they are first looked at, so that the first one is there sooner.
+const fetched = {
+  store: () => import("./store.js").then((file) => file.Stores),
+  view: () => import("./store.js").then((file) => file.Store),
+  editor: () => import("./editor.js").then((file) => file.Editor),
+  journal: () => import("./journal.js").then((file) => file.Journal),
+  logs: () => import("./logs.js").then((file) => file.Logs),
+};
+const known = {};
+
+const Fetched = ({ page, name }) => {
+  const [, look] = useState(0);
+  const Found = known[page];
+  useEffect(() => {
+    if (Found) return undefined;
+    let isGone = false;
+    fetched[page]().then((found) => {
+      known[page] = found;
+      if (!isGone) look((count) => count + 1);
+    }, () => { history.error = "a part of the page cannot be loaded"; });
+    return () => { isGone = true; };
+  }, [page]);
+  // Its heading takes the place of the one that had the focus.
+  useEffect(() => { if (Found && location.hash && document.activeElement === document.body) document.querySelector("h1")?.focus(); }, [Found]);
+  return Found ? html`<${Found} name=${name} />` : html`<h1 tabindex="-1">${name || PAGES.find(([other]) => other === page)[1]}</h1><p class="quiet">Asking the server…</p>`;
+};
 
 const page = () => {
   const [, name, argument] = location.hash.split("/");
@@ -34,13 +61,13 @@ const App = () => {
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector("h1")?.focus(); }}>To the content</a>
     <header>
       <strong>Tidemill</strong>
-      <nav aria-label="Pages"><a href="#/" aria-current=${current("queries")}>Queries</a><a href="#/store" aria-current=${current("store")}>Store</a><a href="#/editor" aria-current=${current("editor")}>Editor</a></nav>
+      <nav aria-label="Pages">${PAGES.map(([name, title]) => html`<a href=${"#/" + (name === "queries" ? "" : name)} aria-current=${current(name)}>${title}</a>`)}</nav>
       <span class=${"state" + (history.error ? " away" : "")} role="status">${history.error ?? (status ? "version " + status.version : "")}</span>
     </header>
     <main id="main">
       ${now.name === "query" ? html`<${Query} key=${now.argument} name=${now.argument} />`
-        : now.name === "store" ? (now.argument ? html`<${Store} key=${now.argument} name=${now.argument} />` : html`<${Stores} />`)
-        : now.name === "editor" ? html`<${Editor} />` : html`<${Overview} />`}
+        : now.name === "store" && now.argument ? html`<${Fetched} key=${now.argument} page="view" name=${now.argument} />`
+        : PAGES.some(([name]) => name === now.name && name in fetched) ? html`<${Fetched} key=${now.name} page=${now.name} />` : html`<${Overview} />`}
     </main>`;
 };
 

@@ -39,17 +39,17 @@ export const Graph = ({ dataflow, limit }) => {
       ${dataflow.edges.map(([from, to]) => {
         const [a, b] = [places[from], places[to]];
         const [x1, y1, x2, y2] = [a.x + WIDTH, a.y + HEIGHT / 2, b.x, b.y + HEIGHT / 2];
-        return html`<path d="M${x1} ${y1} C${x1 + GAP_X / 2} ${y1} ${x2 - GAP_X / 2} ${y2} ${x2} ${y2}" />`;
+        return html`<path class=${limit?.isLimit && limit.index === to ? "pressed" : ""} d="M${x1} ${y1} C${x1 + GAP_X / 2} ${y1} ${x2 - GAP_X / 2} ${y2} ${x2} ${y2}" />`;
       })}
       ${dataflow.parts.map((part, index) => {
         const { x, y } = places[index];
-        const isLimit = limit && (limit.index === index || (limit.index == null && limit.name === part.name && part.kind === "sink"));
-        return html`<g class=${isLimit ? "busiest" : ""}>
+        const isMarked = limit?.index === index;
+        return html`<g class=${isMarked ? (limit.isLimit ? "limiting" : "busiest") : ""}>
           <title>${title(part)}</title>
           <rect x=${x} y=${y} width=${WIDTH} height=${HEIGHT} rx="8" />
           <text x=${x + 10} y=${y + 22}>${short(part.name, 23)}</text>
           <text class="quiet" x=${x + 10} y=${y + 43}>${told(part)}</text>
-          ${isLimit && html`<text class="tag" x=${x + WIDTH - 8} y=${y - 5} text-anchor="end">${part.kind === "sink" ? "waits" : "busiest"}</text>`}
+          ${isMarked && html`<text class="tag" x=${x + WIDTH - 8} y=${y - 5} text-anchor="end">${limit.isLimit ? "limits the query" : "the most work"}</text>`}
         </g>`;
       })}
     </svg>

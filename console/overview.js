@@ -2,7 +2,8 @@
 
 import { html } from "./vendor/htm-preact.js";
 import { count, ms, percent } from "./format.js";
-import { history, last, limit, rates, runs } from "./status.js";
+import { limit } from "./limit.js";
+import { history, last, rates, runs } from "./status.js";
 
 const Spark = ({ values }) => {
   const known = values.map((value) => value ?? 0).slice(-60);
@@ -29,14 +30,14 @@ const Line = ({ query }) => {
     <td data-label="p50">${ms(query.response?.p50_ms)}</td>
     <td data-label="p99">${ms(query.response?.p99_ms)}</td>
     <td data-label="within bound" class=${isWithin ? "" : "bad"}>${query.bound_ms == null ? "no bound" : `${percent(query.within_bound)} of ${ms(query.bound_ms)}`}</td>
-    <td data-label="busiest" class="text long" title=${limited?.name}>${limited?.name ?? "–"}</td>
+    <td data-label="limited by" class=${"text long" + (limited?.isLimit ? " limiting" : "")} title=${limited?.isLimit ? `${limited.name}. ${limited.why}` : limited?.why}>${!limited ? "–" : limited.isLimit ? limited.name : "nothing"}</td>
   </tr>`;
 };
 
 export const Overview = () => {
   const status = last();
   if (!status) return html`<h1 tabindex="-1">Queries</h1><p class="quiet">${history.error ?? "Asking the server…"}</p>`;
-  const heads = ["query", "state", "rows/s", "rows in", "rows out", "left out", "lag", "p50", "p99", "within bound", "busiest"];
+  const heads = ["query", "state", "rows/s", "rows in", "rows out", "left out", "lag", "p50", "p99", "within bound", "limited by"];
   return html`<h1 tabindex="-1">Queries</h1>
     ${status.starting && html`<p class="warn">Queries are being started.</p>`}
     ${status.queries.length === 0

@@ -3,8 +3,10 @@
 import { html } from "./vendor/htm-preact.js";
 import { bytes, count, moment, ms, percent } from "./format.js";
 import { Graph } from "./graph.js";
+import { limit } from "./limit.js";
+import { Plan } from "./plan.js";
 import { Plot } from "./plot.js";
-import { last, limit, quantile, rates, runs } from "./status.js";
+import { last, quantile, rates, runs } from "./status.js";
 
 const Number_ = ({ name, value, kind }) => html`<div><dt>${name}</dt><dd class=${kind ?? ""}>${value}</dd></div>`;
 
@@ -42,13 +44,14 @@ export const Query = ({ name }) => {
       <${Number_} name=${query.bound_ms == null ? "bound" : "within " + ms(query.bound_ms)}
         value=${query.bound_ms == null ? "none" : percent(query.within_bound)} kind=${query.bound_ms == null ? "" : query.within_bound < 0.99 ? "bad" : "good"} />
     </dl>
-    ${limited && html`<p class="panel limit">${limited.index == null ? "Held back by" : "Busiest"}: <strong>${limited.name}</strong>. ${limited.why}.</p>`}
+    ${limited && html`<p class=${limited.isLimit ? "panel limit" : "panel"}>${limited.isLimit ? "Limited by" : "Nothing limits it. The most work has"} <strong>${limited.name}</strong>. ${limited.why}.</p>`}
     <h2>Response times</h2>
     ${x.length > 1
       ? html`<${Plot} label=${`Response times of ${name} over the last seconds`} across="seconds" x=${x} lines=${lines} />`
       : html`<p class="quiet">The plot begins with the next looks.</p>`}
     <h2>Dataflow</h2>
     <${Graph} dataflow=${query.dataflow} limit=${limited} />
+    <${Plan} name=${name} />
     <h2>Sources</h2>
     <div class="wide"><table class="cards"><thead><tr>
       <th scope="col">source</th><th scope="col">rows</th><th scope="col">size</th><th scope="col">late</th><th scope="col">bad</th>
@@ -59,9 +62,10 @@ export const Query = ({ name }) => {
         <td data-label="complete up to">${moment(source.watermark_s)}</td></tr>`)}</tbody></table></div>
     <h2>Sinks and views</h2>
     <div class="wide"><table class="cards"><thead><tr>
-      <th scope="col">name</th><th scope="col">cycles committed</th><th scope="col">cycles waiting</th></tr></thead>
+      <th scope="col">name</th><th scope="col">cycles committed</th><th scope="col">cycles waiting</th><th scope="col">nothing committed for</th></tr></thead>
       <tbody>${query.sinks.map((sink) => html`<tr><td data-label="name">${sink.name}</td>
-        <td data-label="cycles committed">${count(sink.cycles_committed)}</td><td data-label="cycles waiting">${count(sink.cycles_waiting)}</td></tr>`)}</tbody></table></div>
+        <td data-label="cycles committed">${count(sink.cycles_committed)}</td><td data-label="cycles waiting">${count(sink.cycles_waiting)}</td>
+        <td data-label="nothing committed for">${sink.cycles_waiting > 0 ? ms(sink.idle_ms) : "–"}</td></tr>`)}</tbody></table></div>
     <${Samples} title="Rows that could not be used" faults=${query.bad} />
     <${Samples} title="Rows that a sink refused" faults=${query.refused} />
     <${Samples} title="Results that did not fit and are NULL" faults=${query.null_results} />`;

@@ -64,23 +64,3 @@ export const quantile = (one, other, share) => {
   }
   return other.response.max_ms;
 };
-
-// The one part that limits a query, and why; null if nothing does.
-export const limit = (all) => {
-  const query = all[all.length - 1];
-  if (!query) return null;
-  const sink = [...query.sinks].sort((a, b) => b.cycles_waiting - a.cycles_waiting)[0];
-  if (sink && sink.cycles_waiting > 3) {
-    return { name: sink.name, why: `The sink has not committed ${sink.cycles_waiting} cycles that it was handed, and holds back the rest` };
-  }
-  const { parts, busiest } = query.dataflow;
-  if (busiest == null) return null;
-  const before = all.length > 1 ? all[Math.max(0, all.length - 11)] : null;
-  const busy = parts.map((part, index) => (part.busy_ms ?? 0) - (before?.dataflow.parts[index]?.busy_ms ?? 0));
-  const sum = busy.reduce((a, b) => a + b, 0);
-  const most = sum > 0 ? busy.indexOf(Math.max(...busy)) : busiest;
-  const time_ms = query.elapsed_ms - (before?.elapsed_ms ?? 0);
-  const share = sum > 0 ? Math.round((100 * busy[most]) / sum) : 0;
-  const workers = time_ms > 0 ? (sum / time_ms).toFixed(2) : "0";
-  return { index: most, name: parts[most].name, why: `It does ${share} % of the work of transforms and operators, which keep ${workers} cores busy` };
-};

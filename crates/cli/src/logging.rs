@@ -6,13 +6,14 @@ use std::io;
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Subscriber, enabled};
-use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
+use tracing::{Event, Level, Metadata, Subscriber, enabled};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::writer::MakeWriterExt;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::registry::{LookupSpan, Registry};
 
 use crate::terminal;
 
@@ -22,6 +23,12 @@ const FORMAT_VARIABLE: &str = "TIDEMILL_LOG_FORMAT";
 
 /// The start of the names of all our crates. What libraries log is not ours to explain.
 const OUR_TARGETS: &str = "tidemill";
+/// No event has this target. It is enabled as far as standard error has the log; ours may be enabled further, for a log that is
+/// kept.
+const ON_STANDARD_ERROR: &str = "standard_error";
+
+/// Takes the log besides standard error, at least as severe as this.
+pub(crate) type KeptLayer = (LevelFilter, Box<dyn Layer<Registry> + Send + Sync>);
 
 /// Options of every command: what to log, and how.
 #[derive(Debug, clap::Args)]
@@ -46,11 +53,11 @@ enum LogFormat {
 
 impl LogOptions {
     /// Starts the log if it was asked for, or if the command runs `unattended`: then it has warnings. The command itself
-    /// shows the error that ends it, so only a log that was asked for repeats that.
+    /// shows the error that ends it, so only a log that was asked for repeats that. What is `kept` has errors, too.
     ///
     /// # Errors
     /// If a variable of the environment has another value than those that it can have.
-    pub(crate) fn start(&self, unattended: bool) -> Result<(), String> {
+    pub(crate) fn start(&self, unattended: bool, kept: Option<KeptLayer>) -> Result<(), String> {
         let asked = match std::env::var(LEVEL_VARIABLE) {
             Ok(level) => Some(level_of(&level)?),
             Err(_) => None,
@@ -63,8 +70,8 @@ impl LogOptions {
                 .map_err(|_| format!("{FORMAT_VARIABLE} is '{format}'; it must be text or json"))?,
             (None, Err(_)) => LogFormat::Text,
         };
-        if level != LevelFilter::OFF {
-            install(level, asked.is_some(), format);
+        if level != LevelFilter::OFF || kept.is_some() {
+            install(level, asked.is_some(), format, kept);
         }
         Ok(())
     }
@@ -72,13 +79,13 @@ impl LogOptions {
 
 /// Whether a log was asked for.
 pub(crate) fn is_on() -> bool {
-    enabled!(target: OUR_TARGETS, Level::ERROR)
+    enabled!(target: ON_STANDARD_ERROR, Level::ERROR)
 }
 
 /// Whether the log has warnings, and so notices.
 #[cfg(feature = "sql")]
 pub(crate) fn has_warnings() -> bool {
-    enabled!(target: OUR_TARGETS, Level::WARN)
+    enabled!(target: ON_STANDARD_ERROR, Level::WARN)
 }
 
 fn level_of(text: &str) -> Result<LevelFilter, String> {
@@ -92,18 +99,23 @@ fn level_of(text: &str) -> Result<LevelFilter, String> {
     }
 }
 
-fn install(level: LevelFilter, has_errors: bool, format: LogFormat) {
-    let filter = Targets::new().with_target(OUR_TARGETS, level);
-    let errors = filter_fn(move |event| has_errors || *event.level() != Level::ERROR);
-    let lines = tracing_subscriber::fmt::layer().with_writer(|| AboveStatusLine).with_ansi(false);
-    let events = tracing_subscriber::registry().with(filter).with(errors);
+fn install(level: LevelFilter, has_errors: bool, format: LogFormat, kept: Option<KeptLayer>) {
+    // Each layer chooses what it writes. A filter for each of them would decide by what another event has left behind when
+    // the engine asks whether a level is enabled.
+    let is_shown =
+        move |event: &Metadata<'_>| *event.level() <= level && (has_errors || *event.level() != Level::ERROR);
+    let lines = tracing_subscriber::fmt::layer();
+    let lines = lines.with_writer((|| AboveStatusLine).with_filter(is_shown)).with_ansi(false);
+    let mut layers: Vec<Box<dyn Layer<Registry> + Send + Sync>> = vec![match format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.event_format(JsonLines).boxed(),
+    }];
+    let most = kept.as_ref().map_or(level, |(kept, _)| level.max(*kept));
+    layers.extend(kept.map(|(_, layer)| layer));
+    let targets = Targets::new().with_target(OUR_TARGETS, most).with_target(ON_STANDARD_ERROR, level);
     // Another subscriber can only be there if this was called before.
-    let _ = match format {
-        LogFormat::Text => tracing::subscriber::set_global_default(events.with(lines)),
-        LogFormat::Json => {
-            tracing::subscriber::set_global_default(events.with(lines.event_format(JsonLines)))
-        }
-    };
+    let _ =
+        tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layers).with(targets));
 }
 
 /// Standard error, where a line that changes may stand.

@@ -19,6 +19,10 @@ mod wrong_script;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+#[cfg(feature = "sql")]
+use tidemill_server::{KeptLog, KeptLogLayer};
+#[cfg(feature = "sql")]
+use tracing::Level;
 
 use crate::exit::Exit;
 
@@ -76,12 +80,34 @@ impl Command {
         #[cfg(not(feature = "sql"))]
         false
     }
+
+    /// The log that is kept for those who look at it by HTTP, and how severe its records are. That of a pipeline has no more than
+    /// warnings: with more, bad rows would be reported before it is known whether the summary will do so.
+    #[cfg(feature = "sql")]
+    fn kept_log(&self) -> Option<(KeptLog, Level)> {
+        match self {
+            Command::Serve(_) => Some((KeptLog::default(), Level::INFO)),
+            Command::Run(command) if command.serves_http() => Some((KeptLog::default(), Level::WARN)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(feature = "sql")]
+fn kept_layer(log: &KeptLog, level: Level) -> logging::KeptLayer {
+    (level.into(), Box::new(KeptLogLayer::new(log, level)))
 }
 
 fn main() -> ExitCode {
     tidemill_allocator::tune();
     let arguments = Arguments::parse();
-    if let Err(wrong) = arguments.log.start(arguments.command.is_unattended()) {
+    #[cfg(feature = "sql")]
+    let log = arguments.command.kept_log();
+    #[cfg(feature = "sql")]
+    let kept = log.as_ref().map(|(log, level)| kept_layer(log, *level));
+    #[cfg(not(feature = "sql"))]
+    let kept = None;
+    if let Err(wrong) = arguments.log.start(arguments.command.is_unattended(), kept) {
         terminal::tell(&format!("error: {wrong}"));
         return Exit::BadInput.into();
     }
@@ -92,13 +118,13 @@ fn main() -> ExitCode {
         #[cfg(feature = "sql")]
         Command::Sql(command) => command.run(),
         #[cfg(feature = "sql")]
-        Command::Run(command) => command.run(),
+        Command::Run(command) => command.run(log.map(|(log, _)| log)),
         #[cfg(feature = "sql")]
         Command::Explain(command) => command.run(),
         #[cfg(feature = "sql")]
         Command::Validate(command) => command.run(),
         #[cfg(feature = "sql")]
-        Command::Serve(command) => command.run(),
+        Command::Serve(command) => command.run(log.map(|(log, _)| log)),
         #[cfg(feature = "sql")]
         Command::Status(command) => command.run(),
         #[cfg(feature = "sql")]

@@ -73,6 +73,33 @@ fn a_script_that_runs_tells_its_metrics_and_that_it_is_ready() {
     assert!(TcpStream::connect(&address).is_err(), "it still listens");
 }
 
+/// The log that is kept has more than standard error, and nothing of it gets there.
+#[test]
+fn the_log_is_read_by_http_whatever_standard_error_has_of_it() {
+    let folder = folder_with(&[]);
+    let arguments = ["serve", "--data", "tides", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"];
+    let mut command = tidemill(folder.path(), &arguments);
+    command.env("TIDEMILL_LOG", "off").env_remove("TIDEMILL_LOG_FORMAT");
+    let mut child = start(command);
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let (mut line, mut before) = (String::new(), String::new());
+    while !line.contains("http://") {
+        before.push_str(&line);
+        line.clear();
+        assert!(told.read_line(&mut line).unwrap() > 0, "it ends without an address");
+    }
+    let (_, rest) = line.split_once("http://").unwrap();
+    let address = rest.split([',', '/']).next().unwrap();
+    let log = get(address, "/api/logs");
+    assert!(log.starts_with("HTTP/1.1 200") && log.contains("\"message\":\"HTTP is served\""), "{log}");
+    assert!(log.contains("\"level\":\"INFO\"") && !log.contains("\"level\":\"DEBUG\""), "{log}");
+    interrupt(&child);
+    let mut after = String::new();
+    told.read_to_string(&mut after).unwrap();
+    end(child).expect(0);
+    assert!(!before.contains("tidemill_") && !after.contains("tidemill_"), "{before}{after}");
+}
+
 #[test]
 fn a_status_that_is_not_there_says_what_to_do() {
     let folder = folder_with(&[]);

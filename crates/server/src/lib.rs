@@ -28,6 +28,7 @@ mod exposure;
 mod http;
 mod identity;
 mod inbox;
+mod log;
 mod login;
 mod measured_plan;
 mod pg_catalog;
@@ -44,5 +45,6 @@ mod values;
 mod wire;
 
 pub use self::http::{HttpOptions, HttpServer};
+pub use self::log::{KeptLog, KeptLogLayer};
 pub use self::server::Server;
 pub use self::server_state::ServerOptions;

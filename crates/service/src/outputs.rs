@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_engine::Cause;
+use tidemill_engine::{Cause, JournalStatus};
 use tidemill_sql::{Planner, RelationKind, StatementKind, ViewHandle};
 
 use crate::readers::SessionTurns;
@@ -21,7 +21,7 @@ impl Runtime {
     pub fn explain_output(&self, output: &str) -> Option<String> {
         let query = self.query_of_output(output)??;
         // A description takes time, and is made without the lock.
-        Some(query.explain()).filter(|text| !text.is_empty())
+        query.explain()
     }
 
     /// After a definition that changes what runs beside each other: queries with a deadline close their cycles accordingly, from
@@ -46,6 +46,29 @@ impl Runtime {
     /// If there is none of this name.
     pub fn max_latency(&self, name: &str) -> Result<Option<Duration>, Cause> {
         Ok(self.query(name)?.max_latency)
+    }
+
+    /// What the journal of the database has, and what its queries keep it for; `None`: it has none. It reads from the disk.
+    ///
+    /// ```
+    /// use tidemill_service::{MemoryCatalogLog, Runtime};
+    /// use tidemill_sql::Planner;
+    /// let folder = tempfile::tempdir()?;
+    /// let runtime = Runtime::open_journaled(Planner::new(), Box::new(MemoryCatalogLog), folder.path())?;
+    /// assert!(runtime.journal_status().unwrap().queries.is_empty());
+    /// assert!(Runtime::new(Planner::new()).journal_status().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn journal_status(&self) -> Option<JournalStatus> {
+        let mut status = self.clock().journal_status()?;
+        // A query that has replaced another one has a name of its own there.
+        for query in self.running() {
+            let own = status.queries.iter_mut().find(|needs| needs.name == query.clock_name());
+            if let Some(needs) = own {
+                needs.name.clone_from(&query.identity.kept.name);
+            }
+        }
+        Some(status)
     }
 
     /// The materialized view of this name, if it was started. Its rows stay when its query has ended.

@@ -7,11 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use tidemill_engine::{Cause, QueryPosition, Recovered};
-use tidemill_sql::{Planner, QueryStatus, RunningQuery, ViewHandle};
+use tidemill_sql::{Explained, Planner, QueryStatus, RunningQuery, ViewHandle};
 
 use crate::catalog_record::StartedQuery;
 use crate::dataflow::Dataflow;
 use crate::patience::Patience;
+use crate::plan_report::PlanReport;
 use crate::query_state::QueryState;
 use crate::report::{QueryReport, Watched, progress};
 
@@ -43,8 +44,8 @@ pub(crate) struct NamedQuery {
     pub begins_after: Option<u64>,
     pub position: Option<QueryPosition>,
     pub max_latency: Option<Duration>,
-    /// Its plan, as it was when it started.
-    pub explained: String,
+    /// Its plan, as it was when it started; `None`: it could not be started.
+    explained: Option<Explained>,
     pub dataflow: Arc<Dataflow>,
     watched: Mutex<Watched>,
 }
@@ -65,7 +66,7 @@ pub(crate) type AtEnd = Box<dyn FnOnce() + Send>;
 impl NamedQuery {
     pub fn start(
         identity: Identity,
-        (explained, running): (String, RunningQuery),
+        (explained, running): (Explained, RunningQuery),
         at_end: AtEnd,
     ) -> Result<Arc<NamedQuery>, Cause> {
         let observer = running.observer();
@@ -79,7 +80,7 @@ impl NamedQuery {
             begins_after: running.begins_after(),
             position: running.position().cloned(),
             max_latency: running.max_latency(),
-            explained,
+            explained: Some(explained),
             life: Mutex::new(Life::Running(Box::new(running))),
             ended: Condvar::new(),
             told: Condvar::new(),
@@ -119,7 +120,7 @@ impl NamedQuery {
             begins_after: None,
             position: None,
             max_latency: None,
-            explained: String::new(),
+            explained: None,
             dataflow: Arc::default(),
             watched: Mutex::new(Watched::Last(None)),
             life: Mutex::new(Life::Ended(Err(cause))),
@@ -258,11 +259,20 @@ impl NamedQuery {
         }
     }
 
-    /// Its plan, and what it has done.
-    pub fn explain(&self) -> String {
-        let status = self.watched.lock().unwrap_or_else(PoisonError::into_inner).status();
-        let done = status.map_or(String::new(), |status| status.describe());
-        format!("{}{done}", self.explained)
+    /// Its plan, and what it has done; `None`: it could not be started.
+    pub fn explain(&self) -> Option<String> {
+        let done = self.last_status().map_or(String::new(), |status| status.describe());
+        Some(format!("{}{done}", self.explained.as_ref()?.text()))
+    }
+
+    /// Its plan with what was measured; `None`: it could not be started.
+    pub fn plan(&self) -> Option<PlanReport> {
+        Some(PlanReport::new(self.explained.as_ref()?, self.last_status().as_ref()))
+    }
+
+    /// Its progress, or its last one, also if it has failed.
+    fn last_status(&self) -> Option<QueryStatus> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).status()
     }
 
     /// The last cycle of the clock that it has to do nothing for any more; `None`: that is not known.
@@ -276,7 +286,7 @@ impl NamedQuery {
             Life::Ended(Err(cause)) if !self.is_stopped() => Some(cause.to_string()),
             _ => None,
         };
-        let status = self.watched.lock().unwrap_or_else(PoisonError::into_inner).status();
+        let status = self.last_status();
         let (cycle, lag) = progress(status.as_ref(), self.position.as_ref());
         QueryReport {
             name: name.to_owned(),

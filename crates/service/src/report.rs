@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidemill_engine::{Counter, QueryLag, QueryPosition};
-use tidemill_sql::{QueryObserver, QueryStatus};
+use tidemill_sql::{Explained, QueryObserver, QueryStatus};
 
 use crate::dataflow::Dataflow;
 use crate::execution::Execution;
+use crate::plan_report::PlanReport;
 use crate::query_state::QueryState;
 
 /// What a runtime reports about a query.
@@ -112,19 +113,29 @@ pub struct Observed {
     outputs: Vec<String>,
     max_latency: Option<Duration>,
     dataflow: Arc<Dataflow>,
+    explained: Explained,
     observer: QueryObserver,
 }
 
 impl Observed {
-    pub(crate) fn new(name: &str, execution: &Execution) -> Observed {
+    pub(crate) fn new(name: &str, explained: Explained, execution: &Execution) -> Observed {
         let observer = execution.running().observer();
         Observed {
             name: name.to_owned(),
             outputs: observer.plan().sinks.iter().map(|sink| sink.name.clone()).collect(),
             max_latency: execution.running().max_latency(),
             dataflow: Arc::new(Dataflow::of(observer.plan())),
+            explained,
             observer,
         }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn plan(&self) -> PlanReport {
+        PlanReport::new(&self.explained, Some(&self.observer.status()))
     }
 
     pub(crate) fn report(&self) -> QueryReport {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tidemill_engine::{Cause, DatabaseClock, Recovered, set_aside};
 use tidemill_sql::{
-    Catalog, Planner, QueryStatus, ReaderTurns, Settings, StatementKind, ViewHandle, closest,
+    Catalog, Explained, Planner, QueryStatus, ReaderTurns, Settings, StatementKind, ViewHandle, closest,
 };
 
 use crate::catalog_log::{CatalogLog, MemoryCatalogLog};
@@ -18,6 +18,7 @@ use crate::entry::Entry;
 use crate::error::Error;
 use crate::execution::Execution;
 use crate::kept_catalog::{KeptCatalog, lock};
+use crate::plan_report::PlanReport;
 use crate::query::NamedQuery;
 use crate::query_state::QueryState;
 use crate::readers::reader_turns;
@@ -321,9 +322,20 @@ impl Runtime {
         reports
     }
 
-    /// Reports a query that somebody waits for under a name, as long as the result is kept.
-    pub fn observe(&self, name: &str, execution: &Execution) -> Arc<Observed> {
-        let observed = Arc::new(Observed::new(name, execution));
+    /// The plan of a query that is [reported](Runtime::reports), with what was measured; `None`: there is none of this name, it
+    /// is being opened, or it could not be started.
+    pub fn plan(&self, name: &str) -> Option<PlanReport> {
+        let started = lock(&self.shared.queries).get(name).and_then(Entry::started);
+        let plan = started.and_then(|query| query.plan());
+        plan.or_else(|| {
+            let observed: Vec<_> = lock(&self.shared.observed).iter().filter_map(Weak::upgrade).collect();
+            observed.iter().find(|observed| observed.name() == name).map(|observed| observed.plan())
+        })
+    }
+
+    /// Reports a query that somebody waits for under a name, with its plan, as long as the result is kept.
+    pub fn observe(&self, name: &str, explained: Explained, execution: &Execution) -> Arc<Observed> {
+        let observed = Arc::new(Observed::new(name, explained, execution));
         lock(&self.shared.observed).push(Arc::downgrade(&observed));
         observed
     }

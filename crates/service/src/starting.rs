@@ -100,7 +100,7 @@ impl Runtime {
         keep: impl FnOnce(&Identity, &[ViewHandle]) -> Result<AtEnd, Cause>,
     ) -> Result<Arc<NamedQuery>, Cause> {
         let NewQuery { kept, clock_name, pipeline, is_new } = query;
-        let (explained, computation) = (pipeline.explain(), pipeline.computation().to_owned());
+        let (explained, computation) = (pipeline.explained(), pipeline.computation().to_owned());
         let opened = pipeline.open_under(self.clock(), is_new)?;
         let running = opened.start_under(Some((self.clock(), &clock_name)))?;
         let identity = Identity { kept, clock_name, computation };

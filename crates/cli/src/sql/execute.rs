@@ -9,7 +9,7 @@ use tidemill_connect::standard_streams::is_output_closed;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::{ReplaceFrom, Sink};
 use tidemill_service::{Execution, Phase, Query, QueryEnd, Reply, Session};
-use tidemill_sql::{Output, QueryStatus, Statement, StatementKind};
+use tidemill_sql::{Explained, Output, QueryStatus, Statement, StatementKind};
 
 use super::counted::Counted;
 use super::notices::Notices;
@@ -167,7 +167,7 @@ impl Executor {
 
     /// Runs the sinks and materialized views of the session until their end; `None` if there are none.
     pub fn pipeline(&mut self) -> anyhow::Result<Option<Exit>> {
-        self.pipeline_observed(None, |_| ())
+        self.pipeline_observed(None, |_, _| ())
     }
 
     /// As [`pipeline`](Executor::pipeline), or in place of the query that its journal belongs to. What `observe` gives when
@@ -175,10 +175,10 @@ impl Executor {
     pub fn pipeline_observed<T>(
         &mut self,
         replace: Option<ReplaceFrom>,
-        observe: impl FnOnce(&Execution) -> T,
+        observe: impl FnOnce(&Execution, Explained) -> T,
     ) -> anyhow::Result<Option<Exit>> {
         let Some(pipeline) = self.session.pipeline().map_err(of_service)? else { return Ok(None) };
-        let bound = pipeline.max_latency();
+        let (bound, explained) = (pipeline.max_latency(), pipeline.explained());
         let names: Vec<&str> = pipeline.outputs().iter().map(|output| output.name.as_str()).collect();
         let journal = pipeline.journal().map(|folder| format!(", journal in {}", folder.display()));
         let journal = journal.unwrap_or_default();
@@ -191,7 +191,7 @@ impl Executor {
         // Whether it can resume from its journal is known only when it runs.
         let mut execution = self.session.run(opened).map_err(of_service)?;
         terminal::tell(&notice);
-        let _observed = observe(&execution);
+        let _observed = observe(&execution, explained);
         if let Some(recovered) = execution.running().recovered() {
             summary::recovered(recovered);
         }

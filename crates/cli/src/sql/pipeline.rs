@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidemill_engine::{Positions, Repair, ReplaceFrom, Skip, WorkerProcess, inspect};
-use tidemill_server::{HttpOptions, HttpServer};
+use tidemill_server::{HttpOptions, HttpServer, KeptLog};
 use tidemill_service::Runtime;
 use tidemill_sql::{Pipeline, Planner, StatementKind};
 
@@ -53,16 +53,23 @@ fn parse_replace(text: &str) -> Result<ReplaceFrom, String> {
 }
 
 /// How a script or database is run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct RunOptions {
     http: Option<SocketAddr>,
+    /// The log that is served there.
+    log: Option<KeptLog>,
     replace: Option<ReplaceFrom>,
     stop_within: Option<Duration>,
 }
 
 impl RunPipeline {
-    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let options = RunOptions { http: self.http, replace: None, stop_within: self.stop_within };
+    /// Whether it is looked at by HTTP.
+    pub(crate) fn serves_http(&self) -> bool {
+        self.http.is_some()
+    }
+
+    pub(crate) fn run(&self, log: Option<KeptLog>) -> anyhow::Result<Exit> {
+        let options = RunOptions { http: self.http, log, replace: None, stop_within: self.stop_within };
         match (&self.script, &self.database) {
             (Some(script), _) => {
                 let options = RunOptions { replace: self.replace, ..options };
@@ -85,7 +92,7 @@ fn run_database(
     if let Some(member) = WorkerProcess::from_environment()? {
         return Ok(super::run_member(planner, member));
     }
-    let http = options.http.map(serve_http).transpose()?;
+    let http = options.http.map(|address| serve_http(address, options.log)).transpose()?;
     let runtime = super::database::open_existing(folder, planner)?;
     let mut executor = executor(&runtime, rows, options.stop_within)?;
     pipeline(&mut executor, folder, http.as_ref(), None)?.ok_or_else(|| {
@@ -98,8 +105,8 @@ fn run_database(
 }
 
 /// Serves metrics and status while something runs.
-fn serve_http(address: SocketAddr) -> anyhow::Result<HttpServer> {
-    let http = HttpServer::start(address, HttpOptions::default())?;
+fn serve_http(address: SocketAddr, log: Option<KeptLog>) -> anyhow::Result<HttpServer> {
+    let http = HttpServer::start(address, HttpOptions { log, ..HttpOptions::default() })?;
     terminal::tell(&super::serve::where_http_is(&http));
     Ok(http)
 }
@@ -113,9 +120,9 @@ fn pipeline(
 ) -> anyhow::Result<Option<Exit>> {
     let name = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let runtime = executor.session.runtime().clone();
-    executor.pipeline_observed(replace, |execution| {
+    executor.pipeline_observed(replace, |execution, explained| {
         let http = http?;
-        let observed = runtime.observe(&name, execution);
+        let observed = runtime.observe(&name, explained, execution);
         // It listens on this machine only, where nobody is asked.
         http.serve(&runtime).ok()?;
         Some(observed)
@@ -184,7 +191,7 @@ fn run_script_with(
     path: &Path,
     planner: Planner,
     rows: RowOptions,
-    RunOptions { http, replace, stop_within }: RunOptions,
+    RunOptions { http, log, replace, stop_within }: RunOptions,
 ) -> anyhow::Result<Exit> {
     // Before anything reads standard input.
     if let Some(member) = WorkerProcess::from_environment()? {
@@ -192,7 +199,7 @@ fn run_script_with(
     }
     let script = script::read(path)?;
     let statements = script.statements()?;
-    let http = http.map(serve_http).transpose()?;
+    let http = http.map(|address| serve_http(address, log)).transpose()?;
     let mut executor = executor(&Runtime::new(planner), rows, stop_within)?;
     for statement in &statements {
         let exit = executor.statement(statement)?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tidemill_connect::tls::{TlsServer, TlsServerSettings};
 use tidemill_engine::WorkerProcess;
-use tidemill_server::{HttpOptions, HttpServer, Server, ServerOptions};
+use tidemill_server::{HttpOptions, HttpServer, KeptLog, Server, ServerOptions};
 use tidemill_service::{FileCatalogLog, QueryState, Runtime};
 
 use super::database::{CATALOGUE, COSTS, JOURNAL};
@@ -90,7 +90,7 @@ pub(super) fn where_http_is(http: &HttpServer) -> String {
 }
 
 impl Serve {
-    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+    pub(crate) fn run(&self, log: Option<KeptLog>) -> anyhow::Result<Exit> {
         let mut planner = self.options.planner();
         if !self.allow_commands {
             planner.refuse_sink(
@@ -106,13 +106,14 @@ impl Serve {
         let stop = interrupt::flag_within(StopLimits::of_server(self.stop_within), "the server")?;
         // It answers that it is not ready while the queries are being started.
         let tls = self.tls()?;
-        let of_http = HttpOptions { is_insecure: self.insecure, tls: tls.clone(), ..HttpOptions::default() };
+        let of_http =
+            HttpOptions { is_insecure: self.insecure, tls: tls.clone(), log, ..HttpOptions::default() };
         let http = self.http.0.map(|address| HttpServer::start(address, of_http)).transpose()?;
-        let log = FileCatalogLog::open(&self.data.join(CATALOGUE))?;
+        let definitions = FileCatalogLog::open(&self.data.join(CATALOGUE))?;
         let journal = self.data.join(JOURNAL);
         planner.settings_mut().journal = Some(journal.clone());
         planner.settings_mut().cost_profiles = Some(self.data.join(COSTS));
-        let runtime = Runtime::open_journaled(planner, Box::new(log), &journal)?;
+        let runtime = Runtime::open_journaled(planner, Box::new(definitions), &journal)?;
         for failed in runtime.catalog().failed_definitions() {
             terminal::tell(&format!("a definition has no effect: {}", failed.reason));
         }

@@ -39,8 +39,12 @@ files! {
     "/ask.js" "ask.js" SCRIPT;
     "/colors.js" "colors.js" SCRIPT;
     "/completion.js" "completion.js" SCRIPT;
+    "/journal.js" "journal.js" SCRIPT;
+    "/limit.js" "limit.js" SCRIPT;
+    "/logs.js" "logs.js" SCRIPT;
     "/map.js" "map.js" SCRIPT;
     "/places.js" "places.js" SCRIPT;
+    "/plan.js" "plan.js" SCRIPT;
     "/rows.js" "rows.js" SCRIPT;
     "/statement.js" "statement.js" SCRIPT;
     "/store.js" "store.js" SCRIPT;

@@ -36,7 +36,7 @@ pub(super) fn check(request: &Request<Incoming>, is_local: bool) -> Result<(), R
 }
 
 fn starts_work(path: &str) -> bool {
-    path == "/query" || path == "/subscribe"
+    matches!(path, "/query" | "/subscribe" | "/api/logs")
 }
 
 fn forbidden(status: StatusCode, message: String) -> Refusal {

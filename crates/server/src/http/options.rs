@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tidemill_connect::tls::TlsServer;
 
+use crate::log::KeptLog;
+
 /// The limits of the HTTP side of a server.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
@@ -31,6 +33,8 @@ pub struct HttpOptions {
     pub is_insecure: bool,
     /// With which certificate HTTPS is spoken; `None`: HTTP, without encryption.
     pub tls: Option<Arc<TlsServer>>,
+    /// The log that owners can read; `None`: it is not kept.
+    pub log: Option<KeptLog>,
 }
 
 impl Default for HttpOptions {
@@ -47,6 +51,7 @@ impl Default for HttpOptions {
             time_max: Duration::from_secs(60),
             is_insecure: false,
             tls: None,
+            log: None,
         }
     }
 }

@@ -10,7 +10,7 @@ use tidemill_service::{QueryReport, QueryState};
 
 use super::answer::{Answer, Refusal, json, not_allowed, whole};
 use super::shared::HttpState;
-use super::{catalog, console, guard, metrics, query, status, stores};
+use super::{catalog, console, guard, journal, logs, metrics, plan, query, status, stores};
 use crate::report::PROTOCOL_VIOLATION;
 
 /// The version of Prometheus's text format.
@@ -38,6 +38,10 @@ pub(super) async fn answer(request: Request<Incoming>, address: IpAddr, shared: 
         ("/query", &Method::POST) | ("/subscribe", &Method::POST | &Method::GET) => {
             return query::answer(request, shared, &identity).await;
         }
+        ("/api/logs", &Method::GET | &Method::HEAD) => return logs::answer(&request, shared, &identity),
+        ("/api/plan", &Method::GET | &Method::HEAD) => return plan::answer(request.uri().query(), shared),
+        ("/api/journal", &Method::GET | &Method::HEAD) => return journal::answer(shared).await,
+        ("/api/logs" | "/api/plan" | "/api/journal", _) => return not_allowed("GET, HEAD"),
         ("/query", _) => return not_allowed("POST"),
         ("/subscribe", _) => return not_allowed("GET, POST"),
         _ => {}
@@ -60,8 +64,8 @@ fn unknown(path: &str) -> Answer {
     let message = format!("there is nothing at {path}");
     Refusal::new(StatusCode::NOT_FOUND, PROTOCOL_VIOLATION, message)
         .with_hint(
-            "the paths are / (the console), /metrics, /health, /ready, /api/status, /api/catalog, /api/stores, /query, \
-             /subscribe",
+            "the paths are / (the console), /metrics, /health, /ready, /api/status, /api/catalog, /api/stores, \
+             /api/plan, /api/journal, /api/logs, /query, /subscribe",
         )
         .answer()
 }

@@ -51,6 +51,7 @@ fn progress(report: &QueryReport, status: &QueryStatus) -> Value {
     let within = report.max_latency.filter(|_| engine.per_event.count() > 0);
     json!({
         "elapsed_ms": engine.elapsed_ns / 1_000_000,
+        "workers": engine.workers,
         "rows_in": status.rows_in(),
         "bytes_in": status.sources.iter().map(|(_, feed)| feed.bytes).sum::<u64>(),
         "rows_out": engine.get(Counter::RowsOut),
@@ -72,6 +73,7 @@ fn progress(report: &QueryReport, status: &QueryStatus) -> Value {
             "name": sink.name,
             "cycles_committed": sink.cycles_committed,
             "cycles_waiting": sink.cycles_waiting,
+            "idle_ms": sink.idle_ns as f64 / 1e6,
         })).collect::<Vec<_>>(),
         "dataflow": dataflow(&report.dataflow, status),
     })
@@ -134,6 +136,8 @@ fn dataflow(dataflow: &Dataflow, status: &QueryStatus) -> Value {
             "rows_in": work.map(|work| work.rows_in),
             "rows_out": work.map(|work| work.rows_out),
             "state_bytes": work.map(|work| work.state_bytes),
+            "by_worker_ms": work.map(|work| by_worker(&work.by_worker_ns)),
+            "running_ms": work.map(|work| work.running_ns as f64 / 1e6),
         })
     });
     json!({
@@ -141,6 +145,10 @@ fn dataflow(dataflow: &Dataflow, status: &QueryStatus) -> Value {
         "edges": dataflow.edges,
         "busiest": busiest(dataflow, status),
     })
+}
+
+fn by_worker(time_ns: &[u64]) -> Vec<f64> {
+    time_ns.iter().map(|time_ns| *time_ns as f64 / 1e6).collect()
 }
 
 /// The part on which the workers spent most of their time; `None` if nothing was measured.

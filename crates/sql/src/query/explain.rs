@@ -17,16 +17,20 @@ use crate::split_profiles::AskedSplit;
 impl Prepared {
     /// The plan: sources, transforms, operators with their partitions and splits, outputs; when cycles close.
     pub fn explain(&self) -> String {
-        self.explain_with(None)
+        self.explained().text()
     }
 
-    fn explain_with(&self, durable: Option<&DurableRunPlan>) -> String {
-        let mut text = self.settings_text(durable);
-        plan_lines(self).iter().for_each(|line| line.write(&mut text, None));
-        for ((operator, input), asked) in &self.dataflow.splits {
-            let _ = writeln!(text, "{}", self.costs_text(operator, *input, asked));
+    fn explained_with(&self, durable: Option<&DurableRunPlan>) -> Explained {
+        let asked = &self.dataflow.splits;
+        Explained {
+            settings: self.settings_text(durable),
+            lines: plan_lines(self),
+            splits: asked.keys().cloned().collect(),
+            costs: asked
+                .iter()
+                .map(|((operator, input), asked)| self.costs_text(operator, *input, asked))
+                .collect(),
         }
-        text
     }
 
     /// The model's prediction for a split, from its costs in an earlier run.
@@ -54,8 +58,7 @@ impl Prepared {
 
     /// A description of the plan that can be completed with measurements.
     pub fn explained(&self) -> Explained {
-        let splits = self.dataflow.splits.keys().cloned().collect();
-        Explained { settings: self.settings_text(None), lines: plan_lines(self), splits }
+        self.explained_with(None)
     }
 
     fn settings_text(&self, durable: Option<&DurableRunPlan>) -> String {
@@ -96,7 +99,12 @@ impl Prepared {
 impl Pipeline {
     /// As [`Prepared::explain`].
     pub fn explain(&self) -> String {
-        self.prepared.explain_with(self.durable.as_ref())
+        self.explained().text()
+    }
+
+    /// As [`Prepared::explained`].
+    pub fn explained(&self) -> Explained {
+        self.prepared.explained_with(self.durable.as_ref())
     }
 }
 
@@ -106,9 +114,21 @@ pub struct Explained {
     lines: Vec<PlanLine>,
     /// The inputs that are split by hand, whose splits are compared with their models.
     splits: BTreeSet<(String, usize)>,
+    /// What the models of these splits say by earlier runs.
+    costs: Vec<String>,
 }
 
 impl Explained {
+    /// The plan as it is before it runs.
+    pub fn text(&self) -> String {
+        let mut text = self.settings.clone();
+        self.lines.iter().for_each(|line| line.write(&mut text, None));
+        for costs in &self.costs {
+            let _ = writeln!(text, "{costs}");
+        }
+        text
+    }
+
     /// The plan with the work of each part.
     pub fn with(&self, status: &QueryStatus) -> String {
         let mut text = self.settings.clone();
