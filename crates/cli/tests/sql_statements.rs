@@ -26,6 +26,22 @@ fn a_file_is_queried_at_once_in_three_formats() {
 }
 
 #[test]
+fn what_runs_by_name_is_changed_at_its_server_only() {
+    let folder = folder_with(&[]);
+    let sink = "CREATE SINK s WITH (path = 'out.csv') AS SELECT value FROM sequence(count => 3)";
+    for statement in ["START SINK s", "STOP SINK s", "ALTER SINK s SET (max_latency = '1 s')"] {
+        for database in [&["--database", "tides"][..], &[]] {
+            let script = format!("{sink}; {statement}; DROP SINK s");
+            let arguments = [&["sql", "-c", &script], database].concat();
+            let ended = ended(folder.path(), &arguments).expect(2);
+            assert!(ended.stderr.contains("no query runs by its name here"), "{}", ended.stderr);
+            assert!(!folder.path().join("out.csv").exists());
+            let _ = std::fs::remove_dir_all(folder.path().join("tides"));
+        }
+    }
+}
+
+#[test]
 fn generators_are_known_by_name() {
     let folder = folder_with(&[]);
     let folder = folder.path();

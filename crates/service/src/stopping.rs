@@ -287,7 +287,7 @@ impl Runtime {
 fn described(kept: &KeptRows) -> String {
     let from = kept.after.map_or("from the first one on".to_owned(), |cycle| format!("behind cycle {cycle}"));
     match kept.is_let_go {
-        false => format!("the journal keeps the rows {from}: {} of sources that others read", kept.rows),
+        false => format!("the journal keeps {} rows {from} for it", kept.rows),
         true => format!(
             "the rows {from} were too many for the journal, which may have removed them; START says whether they are \
              there"

@@ -55,6 +55,11 @@ type Finished = (QueryStatus, Option<RecordBatch>);
 impl Executor {
     /// Executes a statement and shows its result.
     pub fn statement(&mut self, statement: &Statement) -> anyhow::Result<Exit> {
+        if let StatementKind::Stop(_) | StatementKind::Start(_) | StatementKind::Alter(_) = &statement.kind {
+            let error = statement.error(statement.span, "no query runs by its name here");
+            let hint = "a server runs them: say it to `tidemill serve` with psql";
+            return Err(of_service(error.with_hint(hint).into()));
+        }
         let start = Instant::now();
         match self.session.execute(statement).map_err(of_service)? {
             Reply::Done(text) => self.done(&text, &statement.kind),
