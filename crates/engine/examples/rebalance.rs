@@ -54,7 +54,8 @@ impl Operator for Checksum {
         Ok(())
     }
     fn end_of_cycle(&mut self, _cut: &Cut, output: &mut Output) -> Result<(), Cause> {
-        output.port(0).push(output.end_position(), (self.0,));
+        let position = output.end_position();
+        output.port(0).push(position, (self.0,));
         Ok(())
     }
     fn snapshot(&self, writer: &mut SnapshotWriter) {
