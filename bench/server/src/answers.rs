@@ -90,7 +90,7 @@ pub fn expected(question: &Question, reports: &[Report]) -> Answer {
         })
     };
     match question.kind {
-        Kind::LastPosition => Answer::Reports(of_car().last().copied().into_iter().collect()),
+        Kind::LastPosition => Answer::Reports(of_car().next_back().copied().into_iter().collect()),
         Kind::CarsInBox | Kind::AccidentAhead => Answer::Reports(in_box().copied().collect()),
         Kind::PathOfCar | Kind::PathAsOf => {
             Answer::Reports(later().filter(|report| report.vid == question.vid).copied().collect())

@@ -7,7 +7,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use futures_util::future::join_all;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Statement};
 
@@ -84,9 +83,11 @@ impl Load<'_> {
         let inflow = Inflow::begin(feed, self.rate);
         let start = Instant::now();
         // All at once, as after a restart of the programs that use the server.
-        let clients = join_all((0..self.clients).map(|_| connect(server.address()))).await;
-        let clients = clients.into_iter().collect::<Result<Vec<Client>, _>>();
-        let clients = clients.context("a client cannot open its session")?;
+        let opening: Vec<_> = (0..self.clients).map(|_| tokio::spawn(connect(server.address()))).collect();
+        let mut clients = Vec::new();
+        for client in opening {
+            clients.push(client.await?.context("a client cannot open its session")?);
+        }
         let opened = start.elapsed();
         let before = Metrics::now(server.metrics()?);
         let end = Instant::now() + Duration::from_secs_f64(self.seconds);
