@@ -77,7 +77,7 @@ fn views_and_sinks_of_a_killed_server_have_every_answered_row_once() {
         CREATE SOURCE events (n BIGINT, time TIMESTAMP NOT NULL)
             WITH (connector = 'line_protocol', listen = 'http://127.0.0.1:{listen}', durable = true);
         CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n, CAST(sum(n) AS BIGINT) AS s FROM events;
-        CREATE MATERIALIZED VIEW each AS SELECT n FROM events;
+        CREATE MATERIALIZED VIEW each AS SELECT n FROM events WITH (fragments = 3, fragment_by = 'n / 10');
         CREATE SINK copy WITH (connector = 'file', path = 'copy.csv') AS SELECT n FROM events"
     );
     let Some(created) = psql(&port, &script) else {
@@ -121,6 +121,15 @@ fn views_and_sinks_of_a_killed_server_have_every_answered_row_once() {
     // It is a query of its own, which need not be as far as the others.
     wait_until("the rows are there, each once", || psql(&port, agree).unwrap() == format!("{rows}|{rows}\n"));
     let all: Vec<u64> = (0..rows).collect();
+    let in_order = all.iter().map(|n| format!("{n}\n")).collect::<String>();
+    assert_eq!(
+        psql(&port, "SELECT n FROM each").unwrap(),
+        in_order,
+        "three fragments show the order of one store"
+    );
+    let fragments =
+        || psql(&port, "SHOW FRAGMENTS").unwrap().lines().filter(|line| line.starts_with("each|")).count();
+    assert_eq!(fragments(), 3);
     wait_until("the file has every row", || numbers(&folder.join("copy.csv")).len() >= all.len());
     assert_eq!(numbers(&folder.join("copy.csv")), all);
     let queries = psql(&port, "SHOW QUERIES").unwrap();
