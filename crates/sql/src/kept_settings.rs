@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidemill_engine::Cause;
 use tidemill_engine::fields::{Fields, Malformed, PutFields, TakeFields};
+use tidemill_engine::{Cause, Rebalancing};
 
 use crate::settings::Settings;
 
@@ -65,6 +65,7 @@ impl Settings {
             partitions,
             cycle_events,
             cycle_fixed,
+            rebalancing,
             max_groups,
             max_state_rows,
             max_result_rows,
@@ -87,6 +88,7 @@ impl Settings {
             ("partitions", number((*partitions).into())),
             ("cycle_events", number((*cycle_events).into())),
             ("cycle_fixed", number((*cycle_fixed).into())),
+            ("rebalance", number((*rebalancing != Rebalancing::Off).into())),
             ("max_groups", number(*max_groups as u64)),
             ("max_state_rows", number(*max_state_rows as u64)),
             ("max_result_rows", number(*max_result_rows as u64)),
@@ -105,6 +107,10 @@ impl Settings {
             "partitions" => self.partitions = number(value)?,
             "cycle_events" => self.cycle_events = number(value)?,
             "cycle_fixed" => self.cycle_fixed = number::<u64>(value)? != 0,
+            "rebalance" => {
+                let rebalances = number::<u64>(value)? != 0;
+                self.rebalancing = if rebalances { Rebalancing::default() } else { Rebalancing::Off };
+            }
             "max_groups" => self.max_groups = number(value)?,
             "max_state_rows" => self.max_state_rows = number(value)?,
             "max_result_rows" => self.max_result_rows = number(value)?,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidemill_engine::{Bytes, FeedSettings, MemoryBudget, machine_memory_bytes};
+use tidemill_engine::{Bytes, FeedSettings, MemoryBudget, Rebalancing, machine_memory_bytes};
 
 use crate::statement::Options;
 use crate::statement::declared::{
@@ -26,6 +26,8 @@ pub struct Settings {
     pub cycle_events: u32,
     /// Whether cycles are closed at exactly that number, so that every run has the same cuts.
     pub cycle_fixed: bool,
+    /// How partitions of operators move between workers. `SET` turns it off and on.
+    pub rebalancing: Rebalancing,
     /// The most groups that an aggregation may hold.
     pub max_groups: usize,
     /// The most rows that a join, a running function or a buffer may hold.
@@ -64,6 +66,7 @@ impl Default for Settings {
             partitions: 16,
             cycle_events: 262_144,
             cycle_fixed: false,
+            rebalancing: Rebalancing::default(),
             max_groups: 10_000_000,
             max_state_rows: 20_000_000,
             memory: memory_of_process(),
@@ -130,6 +133,19 @@ const SETTINGS: &[Setting] = &[
         ),
         set: |settings, value, name| settings.cycle_fixed = value.boolean(name),
         show: |settings| settings.cycle_fixed.to_string(),
+    },
+    Setting {
+        definition: setting(
+            "rebalance",
+            OptionKind::Boolean,
+            "whether partitions of operators leave workers that have more to do than others; results do not \
+             depend on it",
+        ),
+        set: |settings, value, name| {
+            settings.rebalancing =
+                if value.boolean(name) { Rebalancing::default() } else { Rebalancing::Off };
+        },
+        show: |settings| (settings.rebalancing != Rebalancing::Off).to_string(),
     },
     Setting {
         definition: setting(

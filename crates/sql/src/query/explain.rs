@@ -6,7 +6,9 @@ use std::fmt::Write;
 use std::num::NonZero;
 use std::thread::available_parallelism;
 
-use tidemill_engine::{OperatorPlan, Plan, Producer, SplitStatus, StreamRef, choose, compare};
+use tidemill_engine::{
+    Counter, OperatorPlan, PartitionMove, Plan, Producer, SplitStatus, Status, StreamRef, choose, compare,
+};
 
 use crate::masked;
 use crate::query::pipeline::{DurableRunPlan, Pipeline};
@@ -139,8 +141,21 @@ impl Explained {
         for split in status.engine.splits.iter().filter(by_hand) {
             let _ = writeln!(text, "{split}");
         }
+        text.push_str(&moves_text(&status.engine));
         text
     }
+}
+
+/// How many partitions have moved, and the last of them.
+fn moves_text(status: &Status) -> String {
+    let Some(last) = status.moves.last() else { return String::new() };
+    let PartitionMove { operator, partition, from, to, first_cycle } = last;
+    let moved = status.get(Counter::PartitionMoves);
+    format!(
+        "partitions moved between workers: {moved}; the last is partition {partition} of {}, from worker {from} to \
+         {to} at cycle {first_cycle}\n",
+        readable(operator)
+    )
 }
 
 /// A line of a plan; with the number of its work, if it does any.

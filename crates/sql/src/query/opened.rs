@@ -327,6 +327,7 @@ impl Prepared {
             .memory(self.memory.clone())
             .spin(self.spin())
             .profile_splits()
+            .rebalancing(self.settings.rebalancing.clone())
             .clock(Arc::new(SystemClock::since_1970()));
         if let Some(deadline) = self.real_time.deadline {
             engine = engine.deadline(deadline).measure_costs(self.real_time.cost);
