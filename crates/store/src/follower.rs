@@ -123,9 +123,12 @@ impl Follower {
     }
 }
 
+/// The first row and the end of a part of a fragment, given its mark and the same of the rows before.
+type Bounds = dyn Fn(&Mark, (u64, u64)) -> (u64, u64);
+
 /// What this cycle has changed since another. The marks say which rows each fragment has after it.
 fn change(newest: &Version, before: &Given, cycle: u64, marks: &[Mark]) -> Result<Change, Cause> {
-    let rows = |cycle: u64, bounds: &dyn Fn(&Mark, (u64, u64)) -> (u64, u64)| {
+    let rows = |cycle: u64, bounds: &Bounds| {
         let of_mark = marks.iter().zip(&before.rows).map(|(mark, before)| bounds(mark, *before));
         let fragment = |(fragment, (first, end)): (&FragmentVersion, (u64, u64))| FragmentVersion {
             cycle,

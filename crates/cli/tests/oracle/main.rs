@@ -32,7 +32,6 @@ mod sender;
 mod server;
 mod sinks;
 #[path = "../support/mod.rs"]
-#[allow(dead_code)]
 mod support;
 #[path = "../../../sql/tests/against_duckdb/value.rs"]
 mod value;

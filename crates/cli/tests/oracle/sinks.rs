@@ -23,7 +23,7 @@ pub fn create() -> String {
 /// Compares the files with what a second opinion says that they must have.
 pub fn check(folder: &Path, mut answer: impl FnMut(&str) -> Vec<Row>) {
     let file = |name: &str| rows_of(&folder.join(format!("{name}.csv")));
-    let lines = |rows: Vec<Row>| rows.iter().map(|row| line(row)).collect::<Vec<String>>();
+    let lines = |rows: Vec<Row>| rows.iter().map(line).collect::<Vec<String>>();
 
     let copied = lines(answer("SELECT n, k, v FROM s WHERE v > 0 ORDER BY n"));
     wait_until("the file has all rows", || file("copied").len() >= copied.len());
