@@ -16,14 +16,14 @@ const Source = ({ source: { name, log, held_by } }) => html`<tr>
   <td data-label="kept for" class="text">${!held_by ? "nothing" : html`<span><a href=${"#/query/" + encodeURIComponent(held_by.query)}>${held_by.query}</a>, from ${held_by.position} on</span>`}</td>
 </tr>`;
 
-const Snapshot = ({ query: { name, after, snapshot } }) => html`<tr>
-  <td data-label="query"><a href=${"#/query/" + encodeURIComponent(name)}>${name}</a></td>
+const Snapshot = ({ query: { name, stopped, after, snapshot } }) => html`<tr>
+  <td data-label="query"><a href=${"#/query/" + encodeURIComponent(name)}>${name}</a>${stopped && ", stopped"}</td>
   <td data-label="continues after cycle">${after ?? "from the first on"}</td>
   ${snapshot ? html`<td data-label="snapshot of cycle">${snapshot.cycle}</td>
       <td data-label="closed at">${moment(Math.round(snapshot.closed_ms / 1000))}</td>
       <td data-label="size">${bytes(snapshot.bytes)}</td>
       <td data-label="took">${snapshot.took_ms == null ? "taken before this start" : ms(snapshot.took_ms)}</td>`
-    : html`<td data-label="snapshot of cycle" colspan="4" class="quiet">none yet</td>`}
+    : html`<td data-label="snapshot of cycle" colspan="4" class="quiet">${stopped ? "not known while it is stopped" : "none yet"}</td>`}
 </tr>`;
 
 const heads = (names) => html`<thead><tr>${names.map((name) => html`<th scope="col" class=${name === "kept for" ? "text" : ""}>${name}</th>`)}</tr></thead>`;
@@ -48,7 +48,7 @@ const Found = ({ journal }) => {
         ${heads(["source", "rows kept", "size", "segments", "not on the disk yet", "kept for"])}
         <tbody>${journal.sources.map((source) => html`<${Source} key=${source.name} source=${source} />`)}</tbody></table></div>`}
     <h2>Snapshots</h2>
-    ${journal.queries.length === 0 ? html`<p class="panel">No durable query runs.</p>`
+    ${journal.queries.length === 0 ? html`<p class="panel">There is no durable query.</p>`
       : html`<div class="wide"><table class="cards"><caption>After a crash, a query continues with a snapshot that all its sinks have reached, and reads the rows behind it again.</caption>
         ${heads(["query", "continues after cycle", "snapshot of cycle", "closed at", "size", "took"])}
         <tbody>${journal.queries.map((query) => html`<${Snapshot} key=${query.name} query=${query} />`)}</tbody></table></div>`}`;

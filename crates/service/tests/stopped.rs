@@ -84,6 +84,9 @@ fn a_sink_that_is_stopped_continues_behind_its_last_commit() {
     assert!(waiting.lag.cycles > 0 && waiting.lag.oldest_ns > 0, "{:?}", waiting.lag);
     let kept = waiting.kept.unwrap();
     assert!(kept.starts_with("the journal keeps ") && kept.contains(" rows behind cycle "), "{kept}");
+    let holders = runtime.journal_status().unwrap().queries;
+    let holders: Vec<_> = holders.iter().map(|needs| (needs.name.as_str(), needs.is_stopped)).collect();
+    assert_eq!(holders, [("w", false), ("out", true)]);
     let text = said(&mut session, "START SINK out");
     assert!(text.contains("'out' continues behind cycle"), "{text}");
     assert_eq!(said(&mut session, "START SINK out"), "'out' is running already");

@@ -328,18 +328,22 @@ impl ClockJournal {
             name: name.clone(),
             log: state.progress.get(&index).map(|progress| LogStatus::of(progress)),
         };
-        let needs = |(name, need): (&String, &Need)| QueryNeeds {
+        let needs = |(name, need, is_stopped): (&String, &Need, bool)| QueryNeeds {
             name: name.clone(),
+            is_stopped,
             after: need.after,
             positions: need.positions.clone(),
             snapshot: state.snapshots.get(name).cloned(),
         };
+        let running = state.needs.iter().map(|(name, need)| (name, need, false));
+        let kept = state.stopped.iter().filter(|(_, stopped)| !stopped.is_let_go);
+        let stopped = kept.map(|(name, stopped)| (name, &stopped.need, true));
         JournalStatus {
             folder: self.folder().to_owned(),
             cuts,
             oldest_closed_ns: oldest.map(|cut| cut.closed_at_ns),
             sources: state.sources.iter().enumerate().map(source).collect(),
-            queries: state.needs.iter().map(needs).collect(),
+            queries: running.chain(stopped).map(needs).collect(),
             expected: state.expected.iter().cloned().collect(),
         }
     }
@@ -443,6 +447,7 @@ mod tests {
         assert!(status.cuts.segments == 1 && status.cuts.bytes > 0);
         let needs = QueryNeeds {
             name: "one".into(),
+            is_stopped: false,
             after: Some(1),
             positions: vec![(index, 5)],
             snapshot: Some(snapshot(1)),

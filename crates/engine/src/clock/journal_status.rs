@@ -72,6 +72,8 @@ pub struct SourceLogStatus {
 pub struct QueryNeeds {
     /// Its name in the journal.
     pub name: String,
+    /// Whether it is stopped, and the journal keeps what it needs to continue.
+    pub is_stopped: bool,
     /// The cycle behind which it would continue after a crash; `None`: it would begin with the first one.
     pub after: Option<u64>,
     /// For each of its sources, by the index in [`JournalStatus::sources`], the first position that it needs.

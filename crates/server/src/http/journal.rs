@@ -64,6 +64,7 @@ fn log(log: &LogStatus) -> Value {
 fn query(needs: &QueryNeeds) -> Value {
     json!({
         "name": needs.name,
+        "stopped": needs.is_stopped,
         "after": needs.after,
         "snapshot": needs.snapshot.as_ref().map(snapshot),
     })
