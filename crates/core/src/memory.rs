@@ -168,12 +168,34 @@ impl MemoryAccount {
     /// # Errors
     /// [`Cause::resource`] if a limit would be passed; then the account holds what it held before.
     pub fn grow(&mut self, holder: &str, bytes: u64) -> Result<(), Cause> {
-        match self.budget.excess(bytes) {
+        self.grow_and_leave(holder, bytes, 0)
+    }
+
+    /// As [`grow`](MemoryAccount::grow), for what stays when its query has ended: this much must be left afterwards, so that other
+    /// queries can continue.
+    ///
+    /// # Errors
+    /// As for [`grow`](MemoryAccount::grow).
+    ///
+    /// ```
+    /// use tidemill_core::MemoryBudget;
+    /// let budget = MemoryBudget::new(1000);
+    /// let mut rows = budget.account();
+    /// assert!(rows.grow_and_leave("view 'v'", 900, 100).is_ok());
+    /// assert!(rows.grow_and_leave("view 'v'", 1, 100).is_err());
+    /// assert!(budget.account().grow("its state", 100).is_ok());
+    /// ```
+    pub fn grow_and_leave(&mut self, holder: &str, bytes: u64, left: u64) -> Result<(), Cause> {
+        match self.budget.excess(bytes.saturating_add(left)) {
             None => {
                 self.set(self.bytes.saturating_add(bytes));
                 Ok(())
             }
-            Some(excess) => Err(excess.cause(holder, "would take", self.bytes.saturating_add(bytes))),
+            Some(excess) => {
+                let (held, limit) = (excess.held.saturating_sub(left), excess.limit.saturating_sub(left));
+                let excess = Excess { held, limit, ..excess };
+                Err(excess.cause(holder, "would take", self.bytes.saturating_add(bytes)))
+            }
         }
     }
 

@@ -4,6 +4,9 @@ use std::sync::{Mutex, PoisonError};
 
 use tidemill_core::{Cause, MemoryAccount};
 
+/// Rows that can still be read when their query has ended leave this part of the memory to what runs.
+const PART_LEFT: u64 = 16;
+
 /// What a store holds in memory. It counts as long as somebody can read the store, also when nobody fills it any more.
 #[derive(Default)]
 pub(crate) struct StoreMemory(Mutex<Counted>);
@@ -27,7 +30,8 @@ impl StoreMemory {
     pub fn grow(&self, bytes: usize) -> Result<(), Cause> {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Counted { account, holder } = &mut *counted;
-        account.grow(holder, bytes as u64)
+        let left = account.budget().limit() / PART_LEFT;
+        account.grow_and_leave(holder, bytes as u64, left)
     }
 
     /// Says how much is held now.
