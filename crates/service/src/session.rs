@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
-use tidemill_engine::{Cause, Sink};
 use tidemill_sql::{
-    Catalog, DiscardSink, Explained, Name, Opened, OptionGroup, Output, ParameterType, Pipeline, Planner,
-    Prepared, Problem, Reply as Planned, Settings, ShowKind, Statement, StatementKind, Turns, ViewHandle,
-    closest,
+    Catalog, Name, Opened, OptionGroup, ParameterType, Pipeline, Planner, Prepared, Problem,
+    Reply as Planned, Settings, ShowKind, Statement, StatementKind, Turns, ViewHandle, closest,
 };
 
 use crate::announcement::{announced, stays};
 use crate::execution::Execution;
+use crate::planned_query::Query;
 use crate::readers::{Planning, SessionTurns};
-use crate::row_stream::RowStream;
 use crate::subscription::Subscription;
 use crate::unread::UnreadRows;
 use crate::{Cancellation, Error, Runtime};
@@ -458,64 +457,6 @@ impl Session {
     /// The result of `SHOW`: names, and further information about each.
     pub fn show(&self, kind: ShowKind) -> RecordBatch {
         Planner::at(self.runtime.catalog(), self.settings().clone()).show(kind)
-    }
-}
-
-/// A planned query of a session.
-pub struct Query {
-    prepared: Prepared,
-    cancellation: Cancellation,
-    unread: UnreadRows,
-    is_strict: bool,
-}
-
-impl Query {
-    /// Its outputs. A query that is answered at its end has none.
-    pub fn outputs(&self) -> &[Output] {
-        self.prepared.outputs()
-    }
-
-    /// What was planned.
-    pub fn prepared(&self) -> &Prepared {
-        &self.prepared
-    }
-
-    /// A description of the plan that can be completed with measurements.
-    pub fn explained(&self) -> Explained {
-        self.prepared.explained()
-    }
-
-    /// Starts it with a sink for each of its outputs.
-    ///
-    /// # Errors
-    /// If it cannot be opened or started.
-    pub fn start(self, sinks: Vec<Box<dyn Sink>>) -> Result<Execution, Error> {
-        let Query { prepared, cancellation, is_strict, .. } = self;
-        let running = prepared.open(sinks).and_then(Opened::start)?;
-        Ok(Execution::new(running, cancellation, is_strict))
-    }
-
-    /// Starts it, and drops its rows, as for measuring it.
-    ///
-    /// # Errors
-    /// As [`start`](Query::start).
-    pub fn start_without_rows(self) -> Result<Execution, Error> {
-        let discard = |_: &Output| Box::new(DiscardSink) as Box<dyn Sink>;
-        let sinks = self.outputs().iter().map(discard).collect();
-        self.start(sinks)
-    }
-
-    /// Starts it, and gives its rows a batch at a time.
-    ///
-    /// # Errors
-    /// As [`start`](Query::start).
-    pub fn stream(self) -> Result<RowStream, Error> {
-        let Query { prepared, cancellation, unread, is_strict } = self;
-        let stream = RowStream::start(prepared, unread, |prepared, sinks| {
-            let running = prepared.open(sinks).and_then(Opened::start)?;
-            Ok(Execution::new(running, cancellation, is_strict))
-        });
-        Ok(stream?)
     }
 }
 

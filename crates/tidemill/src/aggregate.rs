@@ -142,8 +142,8 @@ impl Aggregation {
             Function::Maximum => RunningAggregate::Max,
             Function::CountDistinct | Function::Variance(_) | Function::Own(_) => {
                 stream.fail(format!(
-                    "{}: of trailing rows, only count, count_of, sum, average, minimum and maximum can be computed; use a \
-                     window, or scan",
+                    "{}: of trailing rows, only count, count_of, sum, average, minimum and maximum can be computed; \
+                     use a window, or scan",
                     self.name
                 ));
                 return None;

@@ -14,8 +14,8 @@ pub(crate) fn row_windows(keyed: &KeyedStream, window: RowWindow) -> Result<Keye
     let stream = &keyed.stream;
     if stream.table_key.is_some() {
         return Err(Cause::user(
-            "rows of an aggregate without a window replace earlier ones, so there is nothing to count; use windows on the \
-             stream that is aggregated",
+            "rows of an aggregate without a window replace earlier ones, so there is nothing to count; use windows on \
+             the stream that is aggregated",
         ));
     }
     let spec = CountWindowsSpec {

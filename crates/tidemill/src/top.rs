@@ -62,8 +62,8 @@ impl KeyedStream {
         let name = format!("top {rows} of each window");
         if !stream.times.iter().any(|time| time == WINDOW_END) {
             return self.failed(format!(
-                "{name}: the rows have no column '{WINDOW_END}' of a window of event time, so nothing says when they are \
-                 complete; call it on the result of .window(...).aggregate(...)"
+                "{name}: the rows have no column '{WINDOW_END}' of a window of event time, so nothing says when they \
+                 are complete; call it on the result of .window(...).aggregate(...)"
             ));
         }
         let order_by = |order: Order| {

@@ -62,14 +62,15 @@ proptest! {
             let values = |rows_of_key: &[usize]| rows_of_key.iter().map(|other| rows[*other].2).collect();
             match extent {
                 0 => values(&of_key),
-                6 => rows.iter().filter(|other| other.0 == key && other.1.0 <= time.0 && other.1.0 >= time.0 - 3 * SECOND)
+                6 => rows.iter().filter(|other| other.0 == key && (time.0 - 3 * SECOND..=time.0).contains(&other.1.0))
                     .map(|other| other.2).collect(),
                 rows => values(&of_key[of_key.len().saturating_sub(rows)..]),
             }
         };
         let mut expected: Vec<_> = (0..rows.len()).map(|row| {
             let (count, sum, least, most, mean) = aggregates(&before(row));
-            (rows[row].0, rows[row].1.0, rows[row].2, count, sum, least, most, mean.map(|mean| (mean * 1e6).round() as i64))
+            let mean = mean.map(|mean| (mean * 1e6).round() as i64);
+            (rows[row].0, rows[row].1.0, rows[row].2, count, sum, least, most, mean)
         }).collect();
         expected.sort();
         for engine in engines() {
@@ -79,7 +80,8 @@ proptest! {
                 rows => Trailing::rows("time", rows),
             };
             let columns = ["key", "time", "value", "rows", "sum", "least", "most", "mean"];
-            let (found, summary) = run::<(u32, Timestamp, i64, i64, Option<i64>, Option<i64>, Option<i64>, Option<f64>)>(
+            type Found = (u32, Timestamp, i64, i64, Option<i64>, Option<i64>, Option<i64>, Option<f64>);
+            let (found, summary) = run::<Found>(
                 engine, &rows, &columns, |input| {
                     input.key_by("key").trailing(trailing).aggregate([
                         count().named("rows"),
@@ -146,7 +148,8 @@ proptest! {
         }
         expected.sort_unstable();
         for engine in engines() {
-            let (found, summary) = run::<(Timestamp, u32, Option<i64>)>(engine, &rows, &["window_end", "key", "sum"], |input| {
+            let columns = ["window_end", "key", "sum"];
+            let (found, summary) = run::<(Timestamp, u32, Option<i64>)>(engine, &rows, &columns, |input| {
                 let sums = input.key_by("key").window(Window::tumbling("time", Duration::from_secs(10)))
                     .aggregate([sum("value").named("sum")])
                     .with("key", "parity", |(key,): (u32,)| (key % 2,));
