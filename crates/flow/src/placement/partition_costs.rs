@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tidemill_core::{Clock, ThreadTime};
 
 /// With this many rows for each call, a cycle is measured.
-const ROWS_PER_CALL_MIN: u64 = 256;
+const ROWS_PER_CALL_MIN: u64 = 4096;
 /// With fewer rows, one cycle in this many is measured.
 const CYCLES_PER_SAMPLE: u64 = 16;
 
