@@ -1,17 +1,18 @@
 //! What is dropped is removed from the disk, whenever the process is killed, and nothing else is. The process that is killed is this
 //! test's own executable.
 
+mod killed_process;
 mod statements;
 
 use std::collections::BTreeSet;
 use std::env;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use self::killed_process::KilledProcess;
 use self::statements::{define, numbers};
 use tidemill_service::{FileCatalogLog, QueryState, Runtime, Session};
 use tidemill_sql::Planner;
@@ -81,41 +82,6 @@ fn child() {
     }
 }
 
-struct Killed {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Killed {
-    fn start(folder: &Path) -> Killed {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args(["child", "--exact", "--nocapture"])
-            .env(FOLDER, folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut killed = Killed { child, input, output: BufReader::new(output) };
-        killed.wait_for("ready");
-        killed
-    }
-
-    fn wait_for(&mut self, expected: &str) {
-        let mut line = String::new();
-        while line.trim_end() != expected {
-            line.clear();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "the child has ended");
-        }
-    }
-
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
-
 /// Numbers that look random, and are the same in every run.
 struct Random(u64);
 
@@ -176,7 +142,8 @@ fn a_killed_process_leaves_nothing_that_was_dropped_and_everything_else() {
     fs::write(folder.path().join("rows.csv"), format!("id\n{rows}")).unwrap();
     let mut random = Random(5);
     for _ in 0..kills {
-        let mut killed = Killed::start(folder.path());
+        let mut killed = KilledProcess::start(FOLDER, folder.path());
+        killed.wait_for("ready");
         killed.input.write_all(b"create one\ncreate two\n").unwrap();
         if random.below(4) > 0 {
             killed.wait_for("done");

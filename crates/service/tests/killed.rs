@@ -2,14 +2,14 @@
 //! runs, and no query that was stopped. The process that is killed is this test's own executable.
 
 mod fed;
+mod killed_process;
 mod statements;
 
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use tidemill_sql::Planner;
 
 use self::fed::PATIENCE;
 use self::fed::oracle::Random;
+use self::killed_process::KilledProcess;
 use self::statements::define;
 
 /// Tells the process that it is the one to be killed, and where its catalogue is.
@@ -74,59 +75,20 @@ fn child() {
 /// Whether each name is defined, and whether its query runs.
 type State = BTreeMap<String, (bool, bool)>;
 
-struct Killed {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Killed {
-    fn start(folder: &Path) -> Killed {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args(["child", "--exact", "--nocapture"])
-            .env(FOLDER, folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Killed { child, input, output: BufReader::new(output) }
-    }
-
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    fn state(&mut self) -> State {
-        let mut state = State::new();
-        loop {
-            let line = self.line();
-            if line == "ready" {
-                return state;
-            }
-            if let [name, is_defined, is_running] = line.split(' ').collect::<Vec<_>>()[..]
-                && NAMES.contains(&name)
-            {
-                state.insert(name.to_owned(), (is_defined == "true", is_running == "true"));
-            }
-            assert!(!line.starts_with("test result"), "the child has ended");
+/// The state after its start.
+fn state_of(killed: &mut KilledProcess) -> State {
+    let mut state = State::new();
+    loop {
+        let line = killed.line_where(|_| true);
+        if line == "ready" {
+            return state;
         }
-    }
-
-    /// Waits for its next answer.
-    fn answer(&mut self) {
-        while self.line() != "done" {
-            assert!(self.child.try_wait().unwrap().is_none(), "the child has ended");
+        if let [name, is_defined, is_running] = line.split(' ').collect::<Vec<_>>()[..]
+            && NAMES.contains(&name)
+        {
+            state.insert(name.to_owned(), (is_defined == "true", is_running == "true"));
         }
-    }
-
-    /// Kills it; returns how many answers it has given that were not waited for.
-    fn kill(mut self) -> usize {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        self.output.lines().map_while(Result::ok).filter(|line| line == "done").count()
+        assert!(!line.starts_with("test result"), "the child has ended");
     }
 }
 
@@ -152,8 +114,8 @@ fn a_killed_runtime_has_everything_that_was_answered() {
     let mut possible = vec![NAMES.iter().map(|name| ((*name).to_owned(), (false, false))).collect::<State>()];
     let mut steps_done = 0;
     for run in 0..RUNS {
-        let mut killed = Killed::start(&path);
-        let state = killed.state();
+        let mut killed = KilledProcess::start(FOLDER, &path);
+        let state = state_of(&mut killed);
         assert!(possible.contains(&state), "run {run}: {state:?} is none of {possible:?}");
         let mut states = vec![state];
         let mut steps = String::new();
@@ -165,7 +127,7 @@ fn a_killed_runtime_has_everything_that_was_answered() {
         killed.input.write_all(steps.as_bytes()).unwrap();
         // On a loaded machine, none may come before a random moment.
         let waited_for = usize::from(run % 5 == 0);
-        (0..waited_for).for_each(|_| killed.answer());
+        (0..waited_for).for_each(|_| killed.wait_for("done"));
         thread::sleep(Duration::from_micros(random.below(30_000)));
         let done = waited_for + killed.kill();
         steps_done += done;
@@ -206,8 +168,8 @@ fn a_durable_query_goes_on_after_a_kill() {
     let mut random = Random(11);
     let mut written = 0;
     for _ in 0..6 {
-        let mut killed = Killed::start(Path::new(&at("catalogue")));
-        killed.state();
+        let mut killed = KilledProcess::start(FOLDER, Path::new(&at("catalogue")));
+        state_of(&mut killed);
         for _ in 0..3 {
             let mut file = fs::OpenOptions::new().append(true).open(at("in.csv")).unwrap();
             for _ in 0..5 {

@@ -2,13 +2,13 @@
 //! row once at the end. The process that is killed is this test's own executable.
 
 mod fed;
+mod killed_process;
 mod statements;
 
 use std::env;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use tidemill_sql::Planner;
 
 use self::fed::oracle::Random;
 use self::fed::until;
+use self::killed_process::KilledProcess;
 use self::statements::define;
 
 /// Tells the process that it is the one to be killed, and where its database is.
@@ -42,43 +43,6 @@ fn child() {
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         define(&mut session, &line);
         println!("done");
-    }
-}
-
-struct Killed {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Killed {
-    fn start(folder: &Path) -> Killed {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args(["child", "--exact", "--nocapture"])
-            .env(FOLDER, folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        Killed { child, input, output: BufReader::new(output) }
-    }
-
-    /// The first line that begins so.
-    fn line(&mut self, begins: &str) -> String {
-        let mut line = String::new();
-        while !line.starts_with(begins) {
-            line.clear();
-            assert!(self.output.read_line(&mut line).unwrap() > 0, "the child has ended");
-        }
-        line.trim_end().to_owned()
-    }
-
-    /// Kills it; returns how many statements it has answered that were not waited for.
-    fn kill(mut self) -> usize {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        self.output.lines().map_while(Result::ok).filter(|line| line == "done").count()
     }
 }
 
@@ -114,8 +78,8 @@ fn a_killed_process_has_stopped_what_it_said_and_loses_nothing() {
     let mut random = Random(11);
     let (mut written, mut state) = (0, vec![QueryState::Running]);
     for kill in 0..kills {
-        let mut killed = Killed::start(folder);
-        let found = killed.line("state ");
+        let mut killed = KilledProcess::start(FOLDER, folder);
+        let found = killed.line_where(|line| line.starts_with("state "));
         let found = *state
             .iter()
             .find(|state| found == format!("state {}", state.name()))
@@ -133,7 +97,7 @@ fn a_killed_process_has_stopped_what_it_said_and_loses_nothing() {
         }
         killed.input.write_all(steps.as_bytes()).unwrap();
         let waited_for = usize::from(kill % 2 == 0);
-        (0..waited_for).for_each(|_| drop(killed.line("done")));
+        (0..waited_for).for_each(|_| killed.wait_for("done"));
         for _ in 0..4 {
             append(&source, written..written + 5);
             written += 5;
