@@ -1,4 +1,4 @@
-//! What the server is told to keep.
+//! The definitions of the views that the server keeps.
 
 use std::time::{Duration, Instant};
 

@@ -110,7 +110,7 @@ impl RawClient {
                     ensure!(tag.trim_end_matches('\0') == format!("SELECT {rows}"), "{rows} rows, but {tag}");
                     return Ok(rows);
                 }
-                (b'E', body) => bail!("a slow reader is told {:?}", told(&body)),
+                (b'E', body) => bail!("a slow reader got the error {:?}", told(&body)),
                 _ => {}
             }
         }

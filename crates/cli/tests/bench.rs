@@ -74,7 +74,7 @@ fn deadlines_are_measured_on_both_sides() {
     assert!(pictures.join("figure-3.svg").exists() && pictures.join("budget.svg").exists());
 }
 
-/// The answers are right, clients that nobody wants are told why, and the stream continues.
+/// The answers are right, each unwanted client gets an error that names its fault, and the stream continues.
 #[test]
 fn a_server_is_asked_while_rows_come_in() {
     let server = Some(env!("CARGO_BIN_EXE_tidemill").into());

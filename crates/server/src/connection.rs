@@ -53,7 +53,7 @@ pub(crate) fn refuse(stream: &ClientStream, report: &Report) {
     stream.close();
 }
 
-/// What a client is told for which there is no thread.
+/// The error for a client for which no thread can be started.
 pub(crate) fn without_thread(error: &io::Error) -> Report {
     let message = format!("the server cannot start a thread for this connection: {error}");
     let hint = "close other connections, or let the server have more threads (TasksMax, pids.max)";

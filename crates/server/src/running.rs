@@ -14,7 +14,7 @@ pub(crate) fn replace(session: &mut Session, statement: &Statement) -> Option<Re
     Some(replaced.map(|inherited| Report::notice(SUCCESSFUL, inherited.describe(name))))
 }
 
-/// Whether the client is told what a statement has done: what its query keeps, and what it misses.
+/// Whether the client gets a notice of what a statement has done: what its query keeps, and what it misses.
 pub(crate) fn is_told(kind: &StatementKind) -> bool {
     matches!(kind, StatementKind::Stop(_) | StatementKind::Start(_) | StatementKind::Alter(_))
 }

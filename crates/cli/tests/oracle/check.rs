@@ -159,7 +159,7 @@ impl Run {
         are_read
     }
 
-    /// Asks again for so many of the answers that were kept.
+    /// Repeats this many of the questions whose answers were kept.
     pub fn repeat(&mut self, count: usize) {
         for _ in 0..count.min(self.kept.len()) {
             let at = if count < self.kept.len() { self.random.below(self.kept.len()) } else { 0 };
