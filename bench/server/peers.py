@@ -126,7 +126,29 @@ def wait_until(what, holds):
         time.sleep(0.02)
 
 
-class Tidemill:
+class Server:
+    """A server that speaks PostgreSQL's protocol."""
+
+    def connect(self):
+        import psycopg
+
+        address = f"host=127.0.0.1 port={self.port} user=bench dbname={self.database}"
+        session = psycopg.connect(address, autocommit=True)
+        session.prepare_threshold = 0
+        return session
+
+    def is_there(self):
+        with contextlib.suppress(Exception):
+            self.connect().close()
+            return True
+        return False
+
+    def rows(self, text, parameters=()):
+        return self.session.execute(text, parameters, binary=True).fetchall()
+
+
+class Tidemill(Server):
+    database = "bench"
     name = "Tidemill"
     lacks = {}
 
@@ -147,19 +169,6 @@ class Tidemill:
         self.session.execute(
             "CREATE MATERIALIZED VIEW positions PRIMARY KEY (vid) AS SELECT number, vid, x, y, speed FROM reports")
 
-    def connect(self):
-        import psycopg
-
-        session = psycopg.connect(f"host=127.0.0.1 port={self.port} user=bench dbname=bench", autocommit=True)
-        session.prepare_threshold = 0
-        return session
-
-    def is_there(self):
-        with contextlib.suppress(Exception):
-            self.connect().close()
-            return True
-        return False
-
     def writer(self):
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(self.socket)
@@ -168,9 +177,6 @@ class Tidemill:
     def has(self, count):
         newest = "SELECT max(number) FROM {}"
         return all(self.rows(newest.format(view)) == [(count - 1,)] for view in ["recent", "positions"])
-
-    def rows(self, text, parameters=()):
-        return self.session.execute(text, parameters, binary=True).fetchall()
 
     def last_position(self, q):
         return integers(self.rows("SELECT number, vid, x, y, speed FROM positions WHERE vid = %s", [q.vid]))
@@ -201,7 +207,8 @@ class Tidemill:
         self.process.wait()
 
 
-class PostgreSQL:
+class PostgreSQL(Server):
+    database = "postgres"
     name = "PostgreSQL + PostGIS"
     lacks = {"AS OF": "no earlier versions", "retention": "DELETE and VACUUM by oneself", "subscriptions": "no changes of a query"}
 
@@ -236,19 +243,6 @@ class PostgreSQL:
     def as_user(self):
         return {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []} if self.user else {}
 
-    def connect(self):
-        import psycopg
-
-        session = psycopg.connect(f"host=127.0.0.1 port={self.port} user=bench dbname=postgres", autocommit=True)
-        session.prepare_threshold = 0
-        return session
-
-    def is_there(self):
-        with contextlib.suppress(Exception):
-            self.connect().close()
-            return True
-        return False
-
     def writer(self):
         session = self.connect()
 
@@ -260,9 +254,6 @@ class PostgreSQL:
 
     def has(self, count):
         return self.rows("SELECT max(number) FROM recent") == [(count - 1,)]
-
-    def rows(self, text, parameters=()):
-        return self.session.execute(text, parameters, binary=True).fetchall()
 
     COLUMNS = "number, vid, st_x(place), st_y(place), speed"
     IN_BOX = "place && st_makeenvelope(%s, %s, %s, %s) AND number > %s"
