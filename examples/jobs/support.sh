@@ -3,10 +3,14 @@ set -euo pipefail
 
 folder=$(mktemp -d)
 running=()
+stop_postgres=()
 leave() {
     for process in "${running[@]}"; do
-        kill "$process" 2>/dev/null || true
+        kill -KILL "$process" 2>/dev/null || true
     done
+    "${stop_postgres[@]}" >/dev/null 2>&1 || true
+    # Whoever still runs still writes, and the folder is not empty.
+    wait
     rm -rf "$folder"
 }
 trap leave EXIT
@@ -89,8 +93,10 @@ postgres() {
         cd /
         "${as[@]}" "$programs/initdb" --no-sync -A trust -U tidemill -E UTF8 -D "$folder/postgres/data"
     ) >postgres.log
-    start server.log "${as[@]}" "$programs/postgres" -D "$folder/postgres/data" -p "$port" \
-        -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off
+    # It has processes of its own, which only it can end.
+    stop_postgres=("${as[@]}" "$programs/pg_ctl" stop --silent --mode=immediate -D "$folder/postgres/data")
+    "${as[@]}" "$programs/postgres" -D "$folder/postgres/data" -p "$port" \
+        -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off >server.log 2>&1 &
     url="postgres://tidemill@127.0.0.1:$port/postgres"
     wait_until psql "$url" -c 'SELECT 1'
 }
