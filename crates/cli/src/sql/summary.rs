@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidemill_engine::{ChangedSinks, Counter, Faults, Recovered};
+use tidemill_engine::{ChangedSinks, Counter, Faults, Recovered, ResponseTimes};
 use tidemill_sql::QueryStatus;
 
 use crate::{quantity, terminal};
@@ -21,17 +21,24 @@ pub(crate) fn whole(status: &QueryStatus, bound: Option<Duration>) {
     ));
     let per_event = &status.engine.per_event;
     if per_event.count() > 0 {
-        terminal::tell(&format!(
-            "response p50 {}, p99 {}, max {}",
-            quantity::time(per_event.quantile(0.5)),
-            quantity::time(per_event.quantile(0.99)),
-            quantity::time(per_event.max()),
-        ));
+        terminal::tell(&response(per_event));
         if let Some(bound) = bound {
             terminal::tell(&met(per_event.share_within(bound), bound));
         }
     }
     left_out(status);
+}
+
+/// Of fewer events, the largest of ten thousand is the maximum.
+const EVENTS_FOR_LARGEST_OF_TEN_THOUSAND: u64 = 10_000;
+
+fn response(per_event: &ResponseTimes) -> String {
+    let quantile = |share| quantity::time(per_event.quantile(share));
+    let mut text = format!("response p50 {}, p99 {}", quantile(0.5), quantile(0.99));
+    if per_event.count() >= EVENTS_FOR_LARGEST_OF_TEN_THOUSAND {
+        text.push_str(&format!(", p99.99 {}", quantile(0.9999)));
+    }
+    text + &format!(", max {}", quantity::time(per_event.max()))
 }
 
 fn met(share: f64, bound: Duration) -> String {
