@@ -14,7 +14,10 @@ pub struct LateAnswer {
     pub element: usize,
     pub latency: Duration,
     pub deadline: Duration,
-    /// How long the host had taken the pool's cores away between its arrival and its answer, in hundredths of a second.
+    /// How long after its arrival it was sent. It is part of the latency.
+    pub sent_late: Duration,
+    /// How long the host had taken the cores of the pool and of the sender away between its arrival and its answer, in
+    /// hundredths of a second.
     pub stolen: Duration,
     /// From the trace of the pool; `None` if another one was explained less than a tenth of a second before.
     pub what_ran: Option<WhatRan>,
@@ -23,12 +26,13 @@ pub struct LateAnswer {
 impl fmt::Display for LateAnswer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let LateAnswer { element, latency, deadline, stolen, .. } = self;
+        let LateAnswer { element, latency, deadline, sent_late, stolen, .. } = self;
         write!(
             formatter,
-            "element {element}: {:.1} ms of {:.1}, of which the host took {:.0}; ",
+            "element {element}: {:.1} ms of {:.1}, sent {:.1} ms late, of which the host took {:.0}; ",
             ms(*latency),
             ms(*deadline),
+            ms(*sent_late),
             ms(*stolen)
         )?;
         match &self.what_ran {

@@ -114,13 +114,13 @@ impl Setup {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let answers = Arc::new(Mutex::new(Vec::with_capacity(arrivals.len())));
         let settings = self.pool(machine);
+        let cores = vec![machine.working, machine.sending];
         let recorder = Recorder {
             clock: Arc::clone(&clock),
-            cores: settings.cores.clone(),
+            cores: cores.clone(),
             answers: Arc::clone(&answers),
             prepared: Vec::new(),
         };
-        let cores = settings.cores.clone();
         let pool = Pool::start(settings)?;
         let cycles = CyclePolicy {
             events_max: self.buffer,
@@ -175,9 +175,14 @@ impl Setup {
             let arrived_ns = start_ns + arrival.as_nanos() as u64;
             let latency = Duration::from_nanos(answer.committed_ns.saturating_sub(arrived_ns));
             if latency > deadline {
-                let stolen = answer.stolen.saturating_sub(sent.stolen);
-                let what_ran = explanations.of_cycle(answer.cycle);
-                outcome.late.push(LateAnswer { element: number, latency, deadline, stolen, what_ran });
+                outcome.late.push(LateAnswer {
+                    element: number,
+                    latency,
+                    deadline,
+                    sent_late: sent.late,
+                    stolen: answer.stolen.saturating_sub(sent.stolen),
+                    what_ran: explanations.of_cycle(answer.cycle),
+                });
             }
             outcome.latencies.push(latency);
         }
@@ -185,7 +190,7 @@ impl Setup {
     }
 }
 
-/// When an element was sent: how late, and how much the host had taken until then.
+/// When an element was sent: how late, and how much the host had taken until a millisecond before its arrival.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     late: Duration,
@@ -214,10 +219,12 @@ impl Sender {
             let _member = pool.join(Role::Receiver)?;
             let (mut sent, mut explanations) = (Vec::with_capacity(arrivals.len()), Explanations::default());
             for (number, arrival) in arrivals.iter().enumerate() {
+                // Before the arrival: the host may take the core just then.
+                sleep_until(self.start + arrival.saturating_sub(Duration::from_millis(1)));
+                let stolen = tidemill_realtime::stolen(&self.cores).unwrap_or_default();
                 sleep_until(self.start + *arrival);
                 let due_ns = self.start_ns + arrival.as_nanos() as u64;
                 let late = Duration::from_nanos(self.clock.now_ns().saturating_sub(due_ns));
-                let stolen = tidemill_realtime::stolen(&self.cores).unwrap_or_default();
                 sent.push(Sent { late, stolen });
                 if gateway.push(query::element(number as u64, due_ns)).is_err() {
                     break;
