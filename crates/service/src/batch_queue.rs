@@ -20,9 +20,9 @@ pub(crate) struct BatchSender(Arc<Queue>);
 /// Takes batches. Dropping it ends those who wait to hand some over.
 pub(crate) struct BatchReceiver(Arc<Queue>);
 
-/// What a reader finds.
+/// What a reader gets when it waits for a batch.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Found {
+pub(crate) enum ReceiveOutcome {
     Batch(RecordBatch),
     /// Nothing came in time.
     Nothing,
@@ -118,21 +118,21 @@ impl Drop for BatchSender {
 
 impl BatchReceiver {
     /// The next batch, which is waited for as long as this.
-    pub fn receive(&self, time: Duration) -> Found {
+    pub fn receive(&self, time: Duration) -> ReceiveOutcome {
         let until = Instant::now() + time;
         let mut state = self.0.lock();
         loop {
             if let Some(batch) = state.pop() {
                 drop(state);
                 self.0.changed.notify_all();
-                return Found::Batch(batch);
+                return ReceiveOutcome::Batch(batch);
             }
             if state.senders == 0 {
-                return Found::End;
+                return ReceiveOutcome::End;
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Found::Nothing;
+                return ReceiveOutcome::Nothing;
             }
             let waited = self.0.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -180,12 +180,12 @@ mod tests {
         let other = sender.clone();
         let sending = thread::spawn(move || (0..100).try_for_each(|first| sender.send(batch(first, 1))));
         for first in 0..100 {
-            assert_eq!(receiver.receive(LONG), Found::Batch(batch(first, 1)));
+            assert_eq!(receiver.receive(LONG), ReceiveOutcome::Batch(batch(first, 1)));
         }
         sending.join().unwrap().unwrap();
-        assert_eq!(receiver.receive(Duration::from_millis(1)), Found::Nothing);
+        assert_eq!(receiver.receive(Duration::from_millis(1)), ReceiveOutcome::Nothing);
         drop(other);
-        assert_eq!(receiver.receive(LONG), Found::End);
+        assert_eq!(receiver.receive(LONG), ReceiveOutcome::End);
         assert_eq!(unread.get(), 0);
     }
 
@@ -195,7 +195,7 @@ mod tests {
         // A batch has 8 MB; a second one waits for the first.
         let sending = thread::spawn(move || (0..5).try_for_each(|_| sender.send(batch(0, 1 << 20))));
         let mut most = 0;
-        while let Found::Batch(_) = receiver.receive(LONG) {
+        while let ReceiveOutcome::Batch(_) = receiver.receive(LONG) {
             most = most.max(unread.get());
         }
         sending.join().unwrap().unwrap();
@@ -206,7 +206,7 @@ mod tests {
     fn a_sender_that_waits_ends_with_its_reader() {
         let (sender, receiver, unread) = queue(u64::MAX);
         let sending = thread::spawn(move || (0..100).try_for_each(|first| sender.send(batch(first, 1))));
-        assert_eq!(receiver.receive(LONG), Found::Batch(batch(0, 1)));
+        assert_eq!(receiver.receive(LONG), ReceiveOutcome::Batch(batch(0, 1)));
         drop(receiver);
         let ended = sending.join().unwrap().unwrap_err();
         assert!(ended.message.contains("no longer being read"), "{ended}");
@@ -220,7 +220,7 @@ mod tests {
         let refused = sender.send(batch(0, 100_000)).unwrap_err();
         assert!(refused.message.contains("1.5 MB"), "{refused}");
         assert_eq!(unread.get(), 800_000, "what is refused is not held");
-        assert_eq!(receiver.receive(LONG), Found::Batch(batch(0, 100_000)));
+        assert_eq!(receiver.receive(LONG), ReceiveOutcome::Batch(batch(0, 100_000)));
         assert_eq!(unread.get(), 0);
     }
 }

@@ -19,7 +19,7 @@ use crate::report::{QueryReport, Watched, progress};
 /// How long a query's thread waits before it looks whether everything was done as it was asked for.
 const LOOK_STRICT: Duration = Duration::from_millis(50);
 
-enum Life {
+enum QueryPhase {
     /// Boxed, because it is much larger than the others.
     Running(Box<RunningQuery>),
     /// With the last status before.
@@ -29,7 +29,7 @@ enum Life {
 
 /// A query that runs by name. Its own thread waits for its end.
 pub(crate) struct NamedQuery {
-    life: Mutex<Life>,
+    phase: Mutex<QueryPhase>,
     ended: Condvar,
     /// Tells the query's thread that the query was told to stop.
     told: Condvar,
@@ -81,7 +81,7 @@ impl NamedQuery {
             position: running.position().cloned(),
             max_latency: running.max_latency(),
             explained: Some(explained),
-            life: Mutex::new(Life::Running(Box::new(running))),
+            phase: Mutex::new(QueryPhase::Running(Box::new(running))),
             ended: Condvar::new(),
             told: Condvar::new(),
             is_closed: AtomicBool::new(false),
@@ -123,7 +123,7 @@ impl NamedQuery {
             explained: None,
             dataflow: Arc::default(),
             watched: Mutex::new(Watched::Last(None)),
-            life: Mutex::new(Life::Ended(Err(cause))),
+            phase: Mutex::new(QueryPhase::Ended(Err(cause))),
             ended: Condvar::new(),
             told: Condvar::new(),
             is_closed: AtomicBool::new(false),
@@ -141,28 +141,30 @@ impl NamedQuery {
         &self.identity.clock_name
     }
 
-    fn lock(&self) -> MutexGuard<'_, Life> {
-        self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, QueryPhase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the end of the query, and keeps its outcome.
     fn watch(&self, is_strict: bool, at_end: AtEnd) {
         let mut patience = Patience::new();
-        let mut life = self.lock();
+        let mut phase = self.lock();
         let running = loop {
-            let Life::Running(running) = &*life else { return };
+            let QueryPhase::Running(running) = &*phase else { return };
             if running.has_ended() {
                 let last = running.status();
-                let Life::Running(running) = mem::replace(&mut *life, Life::Ending(last)) else { return };
-                drop(life);
+                let QueryPhase::Running(running) = mem::replace(&mut *phase, QueryPhase::Ending(last)) else {
+                    return;
+                };
+                drop(phase);
                 break running;
             }
             if is_strict && running.status().is_some_and(|status| !status.is_exact()) {
                 running.stop();
             }
             let wait = if is_strict { patience.wait().min(LOOK_STRICT) } else { patience.wait() };
-            let waited = self.told.wait_timeout(life, wait).unwrap_or_else(PoisonError::into_inner);
-            life = waited.0;
+            let waited = self.told.wait_timeout(phase, wait).unwrap_or_else(PoisonError::into_inner);
+            phase = waited.0;
             if !waited.1.timed_out() {
                 patience = Patience::new();
             }
@@ -171,21 +173,21 @@ impl NamedQuery {
         Watched::end(&self.watched);
         // Before others learn that it has ended, so that they can rely on it.
         let is_over = outcome.is_ok() && !self.is_closed.load(Ordering::SeqCst);
-        if is_over && matches!(&*self.lock(), Life::Ending(_)) {
+        if is_over && matches!(&*self.lock(), QueryPhase::Ending(_)) {
             at_end();
         }
-        let mut life = self.lock();
+        let mut phase = self.lock();
         // It may have been abandoned meanwhile.
-        if let Life::Ending(_) = &*life {
-            *life = Life::Ended(outcome);
+        if let QueryPhase::Ending(_) = &*phase {
+            *phase = QueryPhase::Ended(outcome);
         }
-        drop(life);
+        drop(phase);
         self.ended.notify_all();
     }
 
     /// Tells its sources to stop.
     pub fn stop(&self) {
-        if let Life::Running(running) = &*self.lock() {
+        if let QueryPhase::Running(running) = &*self.lock() {
             running.stop();
         }
         self.told.notify_all();
@@ -194,7 +196,7 @@ impl NamedQuery {
     /// As [`stop`](NamedQuery::stop), because its database is closed: what is done at its end is left undone, unless it had
     /// taken in everything before.
     pub fn close(&self) {
-        if let Life::Running(running) = &*self.lock()
+        if let QueryPhase::Running(running) = &*self.lock()
             && !running.has_ended()
         {
             self.is_closed.store(true, Ordering::SeqCst);
@@ -216,21 +218,21 @@ impl NamedQuery {
 
     /// Other things run beside it from now on.
     pub fn keep_deadline_beside(&self, planner: &Planner) {
-        if let Life::Running(running) = &*self.lock() {
+        if let QueryPhase::Running(running) = &*self.lock() {
             planner.keep_deadline(running);
         }
     }
 
     /// Ends it at once. Its remaining results are lost.
     pub fn abandon(&self) {
-        let mut life = self.lock();
-        if let Life::Ended(_) = &*life {
+        let mut phase = self.lock();
+        if let QueryPhase::Ended(_) = &*phase {
             return;
         }
         let cause =
             Cause::operation("the query was stopped at once; the answers that it had not yet given are lost");
-        let before = mem::replace(&mut *life, Life::Ended(Err(cause)));
-        drop(life);
+        let before = mem::replace(&mut *phase, QueryPhase::Ended(Err(cause)));
+        drop(phase);
         self.told.notify_all();
         // Its threads are joined without the lock.
         drop(before);
@@ -241,21 +243,21 @@ impl NamedQuery {
     pub fn state(&self) -> QueryState {
         match &*self.lock() {
             // Its thread may not have noticed yet.
-            Life::Running(running) if running.has_ended() => QueryState::Ending,
-            Life::Running(_) => QueryState::Running,
-            Life::Ending(_) => QueryState::Ending,
-            Life::Ended(_) if self.is_stopped() => QueryState::Stopped,
-            Life::Ended(Ok(_)) => QueryState::Ended,
-            Life::Ended(Err(_)) => QueryState::Failed,
+            QueryPhase::Running(running) if running.has_ended() => QueryState::Ending,
+            QueryPhase::Running(_) => QueryState::Running,
+            QueryPhase::Ending(_) => QueryState::Ending,
+            QueryPhase::Ended(_) if self.is_stopped() => QueryState::Stopped,
+            QueryPhase::Ended(Ok(_)) => QueryState::Ended,
+            QueryPhase::Ended(Err(_)) => QueryState::Failed,
         }
     }
 
     /// Its progress, or its last one; `None` if it has failed.
     pub fn status(&self) -> Option<QueryStatus> {
         match &*self.lock() {
-            Life::Running(running) => running.status(),
-            Life::Ending(last) => last.clone(),
-            Life::Ended(outcome) => outcome.as_ref().ok().cloned(),
+            QueryPhase::Running(running) => running.status(),
+            QueryPhase::Ending(last) => last.clone(),
+            QueryPhase::Ended(outcome) => outcome.as_ref().ok().cloned(),
         }
     }
 
@@ -283,7 +285,7 @@ impl NamedQuery {
     /// What is reported about it.
     pub fn report(&self, name: &str) -> QueryReport {
         let problem = match &*self.lock() {
-            Life::Ended(Err(cause)) if !self.is_stopped() => Some(cause.to_string()),
+            QueryPhase::Ended(Err(cause)) if !self.is_stopped() => Some(cause.to_string()),
             _ => None,
         };
         let status = self.last_status();
@@ -304,11 +306,11 @@ impl NamedQuery {
 
     /// Waits for its end, up to a time; `None` if it has not ended by then.
     pub fn wait_for(&self, time: Duration) -> Option<Result<QueryStatus, Cause>> {
-        let is_going_on = |life: &mut Life| !matches!(life, Life::Ended(_));
+        let is_going_on = |phase: &mut QueryPhase| !matches!(phase, QueryPhase::Ended(_));
         let waited = self.ended.wait_timeout_while(self.lock(), time, is_going_on);
-        let (life, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        match &*life {
-            Life::Ended(outcome) => Some(outcome.clone()),
+        let (phase, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match &*phase {
+            QueryPhase::Ended(outcome) => Some(outcome.clone()),
             _ => None,
         }
     }

@@ -17,12 +17,12 @@ pub(crate) fn reader_turns() -> ReaderTurns {
 }
 
 /// The cancellations of a session that count for a query.
-struct Asked {
+struct QueryCancellation {
     cancellation: Cancellation,
     requests: u32,
 }
 
-impl Asked {
+impl QueryCancellation {
     fn is_cancelled(&self) -> bool {
         self.cancellation.requests() > self.requests
     }
@@ -55,9 +55,9 @@ impl SessionTurns {
 
     fn turn(&self) -> Result<SessionTurn, Cause> {
         let (cancellation, requests) = (self.cancellation.clone(), self.cancellation.requests());
-        let asked = Asked { cancellation, requests };
-        let turn = self.readers.begin(&mut || asked.is_cancelled())?;
-        Ok(SessionTurn { turn, asked })
+        let cancellation = QueryCancellation { cancellation, requests };
+        let turn = self.readers.begin(&mut || cancellation.is_cancelled())?;
+        Ok(SessionTurn { turn, cancellation })
     }
 
     fn planned(&self) -> MutexGuard<'_, Option<SessionTurn>> {
@@ -83,15 +83,15 @@ impl Turns for SessionTurns {
 
 struct SessionTurn {
     turn: ReaderTurn,
-    asked: Asked,
+    cancellation: QueryCancellation,
 }
 
 impl Turn for SessionTurn {
     fn go_on(&mut self) -> Result<(), Cause> {
-        if self.asked.is_cancelled() {
+        if self.cancellation.is_cancelled() {
             return Err(Cause::operation("the query was cancelled"));
         }
-        self.turn.go_on(&mut || self.asked.is_cancelled())
+        self.turn.go_on(&mut || self.cancellation.is_cancelled())
     }
 }
 

@@ -12,7 +12,7 @@ use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::{Cause, CycleOutput, Sink};
 use tidemill_sql::{Output, Prepared};
 
-use crate::batch_queue::{BatchReceiver, BatchSender, Found, batch_queue};
+use crate::batch_queue::{BatchReceiver, BatchSender, ReceiveOutcome, batch_queue};
 use crate::execution::{Execution, Phase, QueryEnd};
 use crate::patience::Patience;
 use crate::unread::UnreadRows;
@@ -118,11 +118,11 @@ impl Iterator for RowStream {
             };
             let Some(batches) = &self.batches else { return self.last() };
             match batches.receive(patience.wait()) {
-                Found::Batch(batch) => return Some(Ok(batch)),
+                ReceiveOutcome::Batch(batch) => return Some(Ok(batch)),
                 _ if is_over => return self.last(),
-                Found::Nothing => {}
+                ReceiveOutcome::Nothing => {}
                 // A query that is answered at its end has no sink.
-                Found::End => thread::sleep(patience.wait()),
+                ReceiveOutcome::End => thread::sleep(patience.wait()),
             }
         }
     }

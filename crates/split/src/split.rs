@@ -175,13 +175,13 @@ impl Splitter {
         let mut scatter = Scatter::new(places, &mut self.scratch);
         let (rows, preceding) = (scatter.batch(&batch, base), scatter.buffer(&preceding));
         let (start, own) = (shared as usize, (places.count - shared) as usize);
-        let beside = Beside {
+        let grouped = GroupedRows {
             shared: rows.slice(0, start),
             own: rows.slice(start, start + own),
             preceding: preceding.slice(start, own),
         };
         let own_runs = places.runs.iter().map(|run| run.end - run.start);
-        beside.shares(places.runs.iter().map(|run| run.partition).zip(own_runs), &self.placement, |_| true)
+        grouped.shares(places.runs.iter().map(|run| run.partition).zip(own_runs), &self.placement, |_| true)
     }
 
     /// The same on a lower level of a tree: rows that are shared already stay so.
@@ -202,10 +202,10 @@ impl Splitter {
         let own = self.grouped(own, 0);
         let places = self.grouper.places();
         let preceding = Scatter::new(places, &mut self.scratch).buffer(&shared.preceding);
-        let beside = Beside { shared: shared_rows, own, preceding };
+        let grouped = GroupedRows { shared: shared_rows, own, preceding };
         let own_runs = places.runs.iter().map(|run| (run.partition, run.end - run.start));
         let is_output = |output: u32| runs.iter().any(|run| output % self.nodes == run.partition);
-        Ok(beside.shares(own_runs, &self.placement, is_output))
+        Ok(grouped.shares(own_runs, &self.placement, is_output))
     }
 
     /// Groups the rows if each is for one partition, which is the common case, in a fast way.
@@ -254,13 +254,13 @@ impl Splitter {
 }
 
 /// Grouped rows with the rows that all their partitions share.
-struct Beside {
+struct GroupedRows {
     shared: Batch,
     own: Batch,
     preceding: ScalarBuffer<u32>,
 }
 
-impl Beside {
+impl GroupedRows {
     /// Each worker's part, by reference. `own_runs` are the partitions with rows of their own, in the order of (worker,
     /// partition), with the number of these.
     fn shares(

@@ -9,7 +9,7 @@ use tidemill_engine::{Cause, OperatorPlan, Plan, SplitProfile};
 use crate::profiles::{Profile, Profiles, machine};
 
 /// A split that a query requests.
-pub(crate) struct AskedSplit {
+pub(crate) struct RequestedSplit {
     /// Its display.
     pub text: String,
     /// The key of its profile: machine, query, and how it is split.
@@ -21,7 +21,7 @@ pub(crate) struct AskedSplit {
 /// The texts of inputs that are split by hand, by the operator's name and the input's number.
 pub(crate) type SplitTexts = BTreeMap<(String, usize), String>;
 /// The same with what is known about them.
-pub(crate) type AskedSplits = BTreeMap<(String, usize), AskedSplit>;
+pub(crate) type RequestedSplits = BTreeMap<(String, usize), RequestedSplit>;
 
 /// The profiles of splits.
 pub(crate) type SplitProfiles = Profiles<SplitProfile>;
@@ -41,12 +41,12 @@ impl Profile for SplitProfile {
 
 /// The inputs of a plan for which a query requests a split, by operator and number, with their texts. Known profiles
 /// are passed to inputs for which the engine chooses.
-pub(crate) fn asked(plan: &mut Plan, texts: SplitTexts, path: Option<&Path>) -> AskedSplits {
+pub(crate) fn requested_splits(plan: &mut Plan, texts: SplitTexts, path: Option<&Path>) -> RequestedSplits {
     if texts.is_empty() {
-        return AskedSplits::new();
+        return RequestedSplits::new();
     }
     let known = path.map(SplitProfiles::read);
-    let mut asked = AskedSplits::new();
+    let mut requested = RequestedSplits::new();
     for ((name, input), text) in texts {
         let Some(at) = plan.operators.iter().position(|operator| operator.name == name) else { continue };
         let key = key(plan, &plan.operators[at], input, &text);
@@ -54,9 +54,9 @@ pub(crate) fn asked(plan: &mut Plan, texts: SplitTexts, path: Option<&Path>) -> 
         if let Some(auto) = &mut plan.operators[at].inputs[input].auto_split {
             auto.profile = profile;
         }
-        asked.insert((name, input), AskedSplit { text, key, profile });
+        requested.insert((name, input), RequestedSplit { text, key, profile });
     }
-    asked
+    requested
 }
 
 /// The key of the profile of an operator's input that is split as the text says.

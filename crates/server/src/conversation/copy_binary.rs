@@ -53,22 +53,22 @@ struct ReadColumn {
     kind: ParameterType,
 }
 
-/// Where a reader is.
+/// Which part of the copy a reader has reached.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Head,
-    /// What follows the head has this many bytes more, which mean nothing here.
-    Extension(usize),
+enum CopySection {
+    Header,
+    /// The header has this many more bytes, which mean nothing here.
+    HeaderExtension(usize),
     Rows,
     /// Nothing may come any more.
-    End,
+    Ended,
 }
 
 /// Reads rows in binary form. They are written as lines of text, for what reads these checks all values already.
 pub(super) struct BinaryRows {
     columns: Vec<ReadColumn>,
     lines: Box<dyn RecordDecoder>,
-    place: Place,
+    section: CopySection,
     waiting: Vec<u8>,
     rows: u64,
 }
@@ -86,7 +86,7 @@ impl BinaryRows {
             ))),
         };
         let columns = columns.iter().map(read).collect::<Result<_, _>>()?;
-        Ok(BinaryRows { columns, lines, place: Place::Head, waiting: Vec::new(), rows: 0 })
+        Ok(BinaryRows { columns, lines, section: CopySection::Header, waiting: Vec::new(), rows: 0 })
     }
 
     pub fn begin(&mut self, place: &str) {
@@ -106,7 +106,7 @@ impl BinaryRows {
     }
 
     pub fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
-        if self.place != Place::End {
+        if self.section != CopySection::Ended {
             return Err(Cause::user(format!(
                 "the copy ends after {} rows without the mark of its end; it is cut off",
                 self.rows
@@ -123,24 +123,24 @@ impl BinaryRows {
 
     /// Reads what is at the beginning; what follows it, or `None` if it is not complete yet.
     fn step<'a>(&mut self, bytes: &'a [u8], lines: &mut Vec<u8>) -> Result<Option<&'a [u8]>, Cause> {
-        match self.place {
-            Place::Head => self.head(bytes),
-            Place::Extension(0) => {
-                self.place = Place::Rows;
+        match self.section {
+            CopySection::Header => self.header(bytes),
+            CopySection::HeaderExtension(0) => {
+                self.section = CopySection::Rows;
                 Ok(Some(bytes))
             }
-            Place::Extension(left) => {
+            CopySection::HeaderExtension(left) => {
                 let here = left.min(bytes.len());
-                self.place = Place::Extension(left - here);
+                self.section = CopySection::HeaderExtension(left - here);
                 Ok((here > 0).then(|| &bytes[here..]))
             }
-            Place::Rows => self.row(bytes, lines),
-            Place::End if bytes.is_empty() => Ok(None),
-            Place::End => Err(Cause::user("there is more behind the mark of the copy's end")),
+            CopySection::Rows => self.row(bytes, lines),
+            CopySection::Ended if bytes.is_empty() => Ok(None),
+            CopySection::Ended => Err(Cause::user("there is more behind the mark of the copy's end")),
         }
     }
 
-    fn head<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>, Cause> {
+    fn header<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>, Cause> {
         let known = bytes.len().min(SIGNATURE.len());
         if bytes[..known] != SIGNATURE[..known] {
             return Err(Cause::user("the copy does not begin as copies in binary form do (PGCOPY)"));
@@ -156,14 +156,14 @@ impl BinaryRows {
                 "the copy's head has {extension} bytes more; {EXTENSION_BYTES_MAX} are permitted"
             )));
         }
-        self.place = Place::Extension(extension);
+        self.section = CopySection::HeaderExtension(extension);
         Ok(Some(rest))
     }
 
     fn row<'a>(&mut self, bytes: &'a [u8], lines: &mut Vec<u8>) -> Result<Option<&'a [u8]>, Cause> {
         let Some((count, mut rest)) = bytes.split_first_chunk() else { return Ok(None) };
         if *count == END {
-            self.place = Place::End;
+            self.section = CopySection::Ended;
             return Ok(Some(rest));
         }
         let (count, row) = (i16::from_be_bytes(*count), self.rows + 1);

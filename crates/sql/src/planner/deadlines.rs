@@ -8,7 +8,7 @@ use tidemill_engine::analysis::CostModel;
 use super::{Planner, Reply, Request};
 use crate::catalog::{Catalog, SinkEntry};
 use crate::cost_profiles;
-use crate::query::goes_first::Beside;
+use crate::query::goes_first::CompetingWork;
 use crate::query::measurement::Measurement;
 use crate::query::pipeline::{OutputTarget, Pipeline};
 use crate::query::real_time::RealTime;
@@ -18,16 +18,16 @@ use crate::statement::{Statement, StatementKind};
 use crate::text::TextError;
 
 /// An output of a query, as its costs are kept, and what it asks of time.
-pub(super) struct AskedSink {
+pub(super) struct AnalysedSink {
     pub name: String,
     pub contract: Option<TimeContract>,
     pub connector: String,
     pub plans: Vec<LogicalPlan>,
 }
 
-impl AskedSink {
-    fn of(name: &str, sink: &SinkEntry) -> AskedSink {
-        AskedSink {
+impl AnalysedSink {
+    fn of(name: &str, sink: &SinkEntry) -> AnalysedSink {
+        AnalysedSink {
             name: name.to_owned(),
             contract: sink.contract.clone(),
             connector: sink.definition.connector.clone(),
@@ -43,13 +43,13 @@ pub(super) fn may_start(pipeline: Pipeline) -> Result<Pipeline, Cause> {
 }
 
 impl Request {
-    pub(super) fn asked(&self) -> AskedSink {
+    pub(super) fn analysed_sink(&self) -> AnalysedSink {
         let connector = match &self.target {
             OutputTarget::Sink(definition) => definition.connector.clone(),
             OutputTarget::View(_) => "view".to_owned(),
         };
         let plans = vec![self.plan.clone()];
-        AskedSink { name: self.name.clone(), contract: self.contract.clone(), connector, plans }
+        AnalysedSink { name: self.name.clone(), contract: self.contract.clone(), connector, plans }
     }
 }
 
@@ -76,50 +76,52 @@ impl Planner {
     }
 
     /// What outputs that run together promise of time, beside the other sinks of the catalogue.
-    pub(super) fn real_time(&self, own: &[AskedSink]) -> Result<RealTime, Cause> {
-        let runs_here = |name: &String| own.iter().any(|asked| asked.name == *name);
+    pub(super) fn real_time(&self, own: &[AnalysedSink]) -> Result<RealTime, Cause> {
+        let runs_here = |name: &String| own.iter().any(|analysed| analysed.name == *name);
         let others = self.catalog.sinks.iter().filter(|(name, sink)| {
             let is_in_pool = sink.contract.as_ref().is_some_and(|contract| contract.pool.is_some());
             is_in_pool && !runs_here(name) && !sink.inputs.is_empty()
         });
-        let others = others.filter_map(|(name, sink)| self.sink_contract(&AskedSink::of(name, sink)));
+        let others = others.filter_map(|(name, sink)| self.sink_contract(&AnalysedSink::of(name, sink)));
         let others: Vec<SinkContract> = others.collect();
-        let contracts: Vec<SinkContract> = own.iter().filter_map(|asked| self.sink_contract(asked)).collect();
-        let beside = Beside { sinks: &others, pools: &self.catalog.pools };
-        RealTime::of(&contracts, beside, &self.settings, |margin| self.measurement(own, margin))
+        let contracts: Vec<SinkContract> =
+            own.iter().filter_map(|analysed| self.sink_contract(analysed)).collect();
+        let competing = CompetingWork { sinks: &others, pools: &self.catalog.pools };
+        RealTime::of(&contracts, competing, &self.settings, |margin| self.measurement(own, margin))
     }
 
     /// The catalogue has changed since a query started: from the next cycle on, it keeps its deadline beside what there is now, if
     /// that is possible. A query with a sink that is not there any more continues as before.
     pub fn keep_deadline(&self, running: &RunningQuery) {
         let sinks = running.timed_sinks();
-        let asked = sinks.iter().map(|name| Some(AskedSink::of(name, self.catalog.sinks.get(name)?)));
-        let asked: Option<Vec<AskedSink>> = asked.collect();
-        let real_time = asked.filter(|asked| !asked.is_empty()).map(|asked| self.real_time(&asked));
+        let analysed = sinks.iter().map(|name| Some(AnalysedSink::of(name, self.catalog.sinks.get(name)?)));
+        let analysed: Option<Vec<AnalysedSink>> = analysed.collect();
+        let real_time =
+            analysed.filter(|analysed| !analysed.is_empty()).map(|analysed| self.real_time(&analysed));
         if let Some(Ok(real_time)) = real_time {
             running.keep_deadline_as(real_time);
         }
     }
 
-    fn sink_contract(&self, asked: &AskedSink) -> Option<SinkContract> {
-        let contract = asked.contract.clone()?;
+    fn sink_contract(&self, analysed: &AnalysedSink) -> Option<SinkContract> {
+        let contract = analysed.contract.clone()?;
         let cost = contract.cost.and_then(|cost| match cost {
             StatedCost::Event(event_ns) => Some(CostModel::of_event(event_ns)),
             StatedCost::Measured { margin } => {
-                let measurement = self.measurement(std::slice::from_ref(asked), margin);
+                let measurement = self.measurement(std::slice::from_ref(analysed), margin);
                 measurement.models(&measurement.known, contract.burst).into_iter().next()
             }
         });
-        Some(SinkContract { name: asked.name.clone(), contract, cost })
+        Some(SinkContract { name: analysed.name.clone(), contract, cost })
     }
 
     /// What is known of the costs of outputs that run together.
-    fn measurement(&self, own: &[AskedSink], margin: f64) -> Measurement {
-        let pools = own.iter().filter_map(|asked| asked.contract.as_ref()?.pool.as_ref());
+    fn measurement(&self, own: &[AnalysedSink], margin: f64) -> Measurement {
+        let pools = own.iter().filter_map(|analysed| analysed.contract.as_ref()?.pool.as_ref());
         let pool = pools.filter_map(|pool| self.catalog.pools.get(pool)).next();
         let workers = pool.map_or(self.settings.workers, |pool| pool.settings.workers);
-        let texts = own.iter().flat_map(|asked| {
-            asked.plans.iter().map(|plan| (asked.connector.as_str(), plan.display_indent().to_string()))
+        let texts = own.iter().flat_map(|analysed| {
+            analysed.plans.iter().map(|plan| (analysed.connector.as_str(), plan.display_indent().to_string()))
         });
         let key = cost_profiles::key(&texts.collect::<Vec<_>>(), workers);
         Measurement::of(key, self.settings.cost_profiles.clone(), margin)
@@ -191,6 +193,6 @@ impl Planner {
     fn refusal_of(&self, sink: &str) -> Option<String> {
         let entry = self.catalog.sinks.get(sink).filter(|sink| !sink.inputs.is_empty())?;
         // Contradictions are reported where it starts.
-        self.real_time(&[AskedSink::of(sink, entry)]).ok()?.refusal()
+        self.real_time(&[AnalysedSink::of(sink, entry)]).ok()?.refusal()
     }
 }

@@ -16,7 +16,7 @@ use super::Planner;
 use crate::logical::header;
 use crate::relations::named_relations::Relation;
 use crate::relations::source_definition::SourceDefinition;
-use crate::split_profiles::asked;
+use crate::split_profiles::requested_splits;
 use crate::statement::{Statement, StatementKind, parse};
 use crate::text::TextError;
 use crate::translate::{self, GivenStream, Kind, Role, StateLimits, Translator, UsedSource};
@@ -210,7 +210,7 @@ impl EmbeddedQueries {
         let schema = named(&logical, &relation.schema, query)?;
         let declared = translator.declared();
         let splits = std::mem::take(&mut translator.splits);
-        asked(&mut translator.plan, splits, self.planner.settings.split_profiles.as_deref());
+        requested_splits(&mut translator.plan, splits, self.planner.settings.split_profiles.as_deref());
         let sources = translator.sources.iter().map(opened).collect::<Result<_, Cause>>()?;
         self.given.extend(declared);
         Ok(EmbeddedQuery { plan: translator.plan, stream: described(&relation, schema), sources })

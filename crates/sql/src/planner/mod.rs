@@ -347,7 +347,7 @@ impl Planner {
 
     fn pipeline_for(&self, requests: Vec<Request>) -> Result<Pipeline, Cause> {
         let max_latency = requests.iter().filter_map(|request| request.max_latency).min();
-        let real_time = self.real_time(&requests.iter().map(Request::asked).collect::<Vec<_>>())?;
+        let real_time = self.real_time(&requests.iter().map(Request::analysed_sink).collect::<Vec<_>>())?;
         let outputs = || Requested::Outputs(requests.iter().map(|request| request.name.clone()).collect());
         let instructions = self.instructions(outputs);
         // Queries that run together begin together.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidemill_engine::analysis::DeferrableServer;
 use tidemill_engine::{Affinity, Policy, PoolSettings, WhenEmpty};
 
-use super::deadlines::AskedSink;
+use super::deadlines::AnalysedSink;
 use super::{Planner, Reply, select_all};
 use crate::connectors::define_sink;
 use crate::pool_definition::PoolDefinition;
@@ -87,13 +87,14 @@ impl Planner {
             Some(SinkInput::Relation(name)) => self.sink_input(&select_all(name, statement)?, statement)?,
             None => return Ok(RealTime::default()),
         };
-        let asked = AskedSink {
+        let analysed = AnalysedSink {
             name: create.name.value.clone(),
             contract: Some(contract),
             connector: define_sink(&create.options, &self.catalog.connectors)?.connector,
             plans: vec![plan],
         };
-        let real_time = self.real_time(&[asked]).and_then(|real_time| real_time.check().map(|()| real_time));
+        let real_time =
+            self.real_time(&[analysed]).and_then(|real_time| real_time.check().map(|()| real_time));
         real_time.map_err(|cause| statement.error(create.name.span, cause.to_string()))
     }
 

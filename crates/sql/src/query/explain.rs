@@ -14,7 +14,7 @@ use crate::masked;
 use crate::query::pipeline::{DurableRunPlan, Pipeline};
 use crate::query::prepared::Prepared;
 use crate::query::status::QueryStatus;
-use crate::split_profiles::AskedSplit;
+use crate::split_profiles::RequestedSplit;
 
 impl Prepared {
     /// The plan: sources, transforms, operators with their partitions and splits, outputs; when cycles close.
@@ -23,25 +23,25 @@ impl Prepared {
     }
 
     fn explained_with(&self, durable: Option<&DurableRunPlan>) -> Explained {
-        let asked = &self.dataflow.splits;
+        let requested = &self.dataflow.splits;
         Explained {
             settings: self.settings_text(durable),
             lines: plan_lines(self),
-            splits: asked.keys().cloned().collect(),
-            costs: asked
+            splits: requested.keys().cloned().collect(),
+            costs: requested
                 .iter()
-                .map(|((operator, input), asked)| self.costs_text(operator, *input, asked))
+                .map(|((operator, input), requested)| self.costs_text(operator, *input, requested))
                 .collect(),
         }
     }
 
     /// The model's prediction for a split, from its costs in an earlier run.
-    fn costs_text(&self, name: &str, input: usize, asked: &AskedSplit) -> String {
+    fn costs_text(&self, name: &str, input: usize, requested: &RequestedSplit) -> String {
         let what = format!("the split of operator '{name}', input {input}");
         let operator = self.dataflow.plan.operators.iter().find(|operator| operator.name == name);
         let planned = operator.and_then(|operator| operator.inputs.get(input));
         let planned = planned.and_then(|input| Some((input.split.as_ref()?, &input.auto_split)));
-        let (Some(profile), Some((plan, auto))) = (&asked.profile, planned) else {
+        let (Some(profile), Some((plan, auto))) = (&requested.profile, planned) else {
             return format!(
                 "{what}: its costs on this machine are not known yet; EXPLAIN ANALYZE measures them, and so \
                  does a run with batches of 512 rows or more"
@@ -262,7 +262,7 @@ fn place_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
 /// How rows reach the partitions of an operator.
 fn split_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
     let by_hand = operator.inputs.iter().enumerate().filter_map(|(index, input)| {
-        let AskedSplit { text, profile, .. } =
+        let RequestedSplit { text, profile, .. } =
             prepared.dataflow.splits.get(&(operator.name.clone(), index))?;
         Some(match &input.split {
             Some(_) if input.auto_split.is_some() && profile.is_some() => {

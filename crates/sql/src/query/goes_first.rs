@@ -10,9 +10,9 @@ use tidemill_engine::{Policy, PoolSettings};
 use super::time_contract::SinkContract;
 use crate::pool_definition::PoolDefinition;
 
-/// What runs beside a query.
+/// What competes with a query for the processors.
 #[derive(Clone, Copy)]
-pub(crate) struct Beside<'a> {
+pub(crate) struct CompetingWork<'a> {
     /// All other sinks of the catalogue, each with a query of its own.
     pub sinks: &'a [SinkContract],
     pub pools: &'a BTreeMap<String, Arc<PoolDefinition>>,
@@ -25,7 +25,7 @@ pub(crate) struct GoesFirst {
     pub not_counted: Vec<String>,
 }
 
-impl<'a> Beside<'a> {
+impl<'a> CompetingWork<'a> {
     /// One of the pool's workers, because the keys of all rows may fall to one. Wherever workers may run, a worker that waits can
     /// only do so while each of its cores works for the pool, or for what goes first.
     pub fn goes_first(self, pool: Option<&PoolSettings>, deadline: Option<Duration>) -> GoesFirst {

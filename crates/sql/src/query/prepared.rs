@@ -13,7 +13,7 @@ use crate::query::divided_query::DividedQuery;
 use crate::query::real_time::RealTime;
 use crate::query::unselected_key::WithKey;
 use crate::settings::Settings;
-use crate::split_profiles::{AskedSplits, asked};
+use crate::split_profiles::{RequestedSplits, requested_splits};
 use crate::translate::{Kind, Relation, Role, StateLimits, Translator, UsedSource};
 use tidemill_operators::FailedResults;
 use tidemill_operators::watermark::LateRows;
@@ -54,7 +54,7 @@ pub(crate) struct Dataflow {
     pub plan: Plan,
     pub sources: Vec<UsedSource>,
     /// The inputs for which the query requests a split.
-    pub splits: AskedSplits,
+    pub splits: RequestedSplits,
     /// The worker of each process of the plan.
     pub places: Vec<u32>,
     /// Rows for which an expression could not be computed.
@@ -235,7 +235,8 @@ fn translated(
         outputs.push(output(name, query, &relation));
     }
     let places = translator.places()?;
-    let splits = asked(&mut translator.plan, translator.splits, context.settings.split_profiles.as_deref());
+    let splits =
+        requested_splits(&mut translator.plan, translator.splits, context.settings.split_profiles.as_deref());
     let Translator { mut plan, sources, faults, late, .. } = translator;
     plan.left_out.faults.extend([faults.clone(), null_results.clone()]);
     plan.left_out.rows.push(late.counter());

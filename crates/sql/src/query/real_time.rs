@@ -8,7 +8,7 @@ use tidemill_engine::analysis::{Admission, Arrivals, CostModel, Processors, Stre
 use tidemill_engine::{Cause, CycleCosts, CyclePolicy};
 
 use super::costs_text::{measured_text, worst_cases_text};
-use super::goes_first::{Beside, GoesFirst};
+use super::goes_first::{CompetingWork, GoesFirst};
 use super::measurement::Measurement;
 use super::time_contract::{SinkContract, StatedCost};
 use crate::pool_definition::PoolDefinition;
@@ -62,7 +62,7 @@ impl RealTime {
     /// If they contradict each other.
     pub fn of(
         own: &[SinkContract],
-        beside: Beside<'_>,
+        competing: CompetingWork<'_>,
         settings: &Settings,
         measurement: impl FnOnce(f64) -> Measurement,
     ) -> Result<RealTime, Cause> {
@@ -71,9 +71,9 @@ impl RealTime {
         let contracts = || own.iter().map(|sink| &sink.contract);
         let deadline_ns = contracts().filter_map(|contract| contract.deadline_ns).min();
         let deadline = deadline_ns.map(Duration::from_nanos);
-        let pool = first.contract.pool.as_ref().and_then(|pool| beside.pools.get(pool)).cloned();
+        let pool = first.contract.pool.as_ref().and_then(|pool| competing.pools.get(pool)).cloned();
         let GoesFirst { processors, not_counted } =
-            beside.goes_first(pool.as_ref().map(|pool| &pool.settings), deadline);
+            competing.goes_first(pool.as_ref().map(|pool| &pool.settings), deadline);
         let arrivals = contracts().find_map(|contract| contract.arrivals());
         let is_analysed = contracts().all(|contract| contract.is_analysed());
         let analysis = arrivals.zip(deadline_ns).filter(|_| is_analysed);

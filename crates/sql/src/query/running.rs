@@ -21,7 +21,7 @@ use crate::query::real_time::RealTime;
 use crate::query::status::{QueryObserver, QueryStatus};
 use crate::query::suspects::suspects;
 use crate::query::view::{RowStorage, ViewHandle};
-use crate::split_profiles::{AskedSplits, SplitProfiles};
+use crate::split_profiles::{RequestedSplits, SplitProfiles};
 
 /// A running query. Dropping it stops it at once.
 pub struct RunningQuery {
@@ -38,7 +38,7 @@ pub struct RunningQuery {
     pub(crate) enough: Arc<AtomicBool>,
     pub(crate) max_latency: Option<Duration>,
     pub(crate) memory: MemoryBudget,
-    pub(crate) splits: AskedSplits,
+    pub(crate) splits: RequestedSplits,
     /// The file in which the costs of splits are stored.
     pub(crate) split_profiles: Option<PathBuf>,
     /// What looks after its deadline.
@@ -164,8 +164,8 @@ impl RunningQuery {
     fn keep_profiles(&self, status: &Status) {
         let Some(path) = &self.split_profiles else { return };
         let profile = |split: &SplitStatus| {
-            let asked = self.splits.get(&(split.operator.clone(), split.input))?;
-            Some((asked.key.clone(), split.profile?))
+            let requested = self.splits.get(&(split.operator.clone(), split.input))?;
+            Some((requested.key.clone(), split.profile?))
         };
         let profiles: Vec<_> = status.splits.iter().filter_map(profile).collect();
         if !profiles.is_empty() {

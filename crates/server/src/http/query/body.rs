@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
 
 use super::pieces::PieceReceiver;
-use super::worker::LastWords;
+use super::worker::FinalPiece;
 use crate::connections::end_at_once;
 use crate::http::answer::Answer;
 
@@ -50,7 +50,7 @@ impl Drop for CancelWhenDropped {
 /// Pieces as the query's thread makes them, then its last words.
 pub(super) struct RowsBody {
     pieces: PieceReceiver,
-    last_words: LastWords,
+    final_piece: FinalPiece,
     /// Why the answer breaks off, and when.
     broken: Option<(io::Error, Pin<Box<Sleep>>)>,
     _cancel: CancelWhenDropped,
@@ -60,10 +60,10 @@ impl RowsBody {
     pub fn answer(
         content: HeaderValue,
         pieces: PieceReceiver,
-        last_words: LastWords,
+        final_piece: FinalPiece,
         cancel: CancelWhenDropped,
     ) -> Answer {
-        let body = RowsBody { pieces, last_words, broken: None, _cancel: cancel };
+        let body = RowsBody { pieces, final_piece, broken: None, _cancel: cancel };
         let mut answer = Response::new(body.boxed_unsync());
         answer.headers_mut().insert(CONTENT_TYPE, content);
         answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -84,7 +84,7 @@ impl Body for RowsBody {
                 // A connection that breaks drops what is not on its way yet.
                 Some(Err(error)) => self.broken = Some((error, Box::pin(sleep(FLUSH_TIME)))),
                 piece => {
-                    let piece = piece.transpose()?.or_else(|| self.last_words.take());
+                    let piece = piece.transpose()?.or_else(|| self.final_piece.take());
                     return Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))));
                 }
             }

@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use self::body::{CancelWhenDropped, RowsBody};
 use self::pieces::pieces;
 use self::question::Question;
-use self::worker::{LastWords, Worker};
+use self::worker::{FinalPiece, Worker};
 use super::answer::{Answer, Refusal, starting};
 use super::shared::HttpState;
 use crate::connections::end_at_once;
@@ -60,14 +60,14 @@ async fn begin(
     let cancellation = session.cancellation();
     let (pieces, waiting) = pieces(session.unread_rows());
     let (begun, beginning) = oneshot::channel();
-    let last_words = LastWords::default();
+    let final_piece = FinalPiece::default();
     let time_max = question.time_max;
     let worker = Worker {
         session,
         question,
         begun: Some(begun),
         pieces,
-        last_words: last_words.clone(),
+        final_piece: final_piece.clone(),
         started: Instant::now(),
         unread_max: shared.options.unread_max,
     };
@@ -92,5 +92,5 @@ async fn begin(
         },
         None => beginning.await.map_err(|_| gone())?,
     };
-    Ok(RowsBody::answer(begun?, waiting, last_words, cancel))
+    Ok(RowsBody::answer(begun?, waiting, final_piece, cancel))
 }

@@ -30,9 +30,9 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The last piece of an answer, for which there is always room.
 #[derive(Clone, Default)]
-pub(super) struct LastWords(Arc<Mutex<Option<Bytes>>>);
+pub(super) struct FinalPiece(Arc<Mutex<Option<Bytes>>>);
 
-impl LastWords {
+impl FinalPiece {
     fn set(&self, piece: Vec<u8>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(piece.into());
     }
@@ -48,7 +48,7 @@ pub(super) struct Worker {
     pub question: Question,
     pub begun: Option<oneshot::Sender<Result<HeaderValue, Refusal>>>,
     pub pieces: PieceSender,
-    pub last_words: LastWords,
+    pub final_piece: FinalPiece,
     pub started: Instant,
     /// How long a piece may wait for the client.
     pub unread_max: Duration,
@@ -257,7 +257,7 @@ impl Worker {
     /// Tells a failure within the answer.
     fn fail(&self, encoder: &Encoder, report: &Report) {
         match encoder.failure(report) {
-            Failure::Told(piece) => self.last_words.set(piece),
+            Failure::Told(piece) => self.final_piece.set(piece),
             Failure::BreakOff(piece) => {
                 self.pieces.break_off(piece, io::Error::other(report.message.clone()));
             }
