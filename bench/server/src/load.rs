@@ -33,7 +33,7 @@ pub struct Load<'a> {
 
 /// What clients have seen.
 #[derive(Default)]
-struct Asked {
+struct ClientStatistics {
     /// How long each question of a kind took, in nanoseconds.
     took: BTreeMap<Kind, Vec<u64>>,
     /// Errors of the server by their codes: how many, and the first text.
@@ -42,7 +42,7 @@ struct Asked {
 
 /// What was measured.
 pub struct Measured {
-    asked: Asked,
+    statistics: ClientStatistics,
     /// How long it took until all clients had their sessions.
     opened: Duration,
     clients: usize,
@@ -100,15 +100,15 @@ impl Load<'_> {
             })
             .collect();
         tokio::time::sleep_until(end.into()).await;
-        let mut asked = Asked::default();
+        let mut statistics = ClientStatistics::default();
         let after = Metrics::now(server.metrics()?);
         let memory_at_end = server.memory_bytes();
         for task in tasks {
-            asked.add(task.await??);
+            statistics.add(task.await??);
         }
         inflow.end()?;
         let periods = STREAMS.map(|query| (query, Period::between(&before, &after, query))).into();
-        Ok(Measured { asked, opened, clients: self.clients, memory_before, memory_at_end, periods })
+        Ok(Measured { statistics, opened, clients: self.clients, memory_before, memory_at_end, periods })
     }
 }
 
@@ -119,8 +119,8 @@ async fn ask_until(
     client: Client,
     kinds: Vec<Kind>,
     feed: Arc<Feed>,
-) -> anyhow::Result<Asked> {
-    let mut asked = Asked::default();
+) -> anyhow::Result<ClientStatistics> {
+    let mut statistics = ClientStatistics::default();
     let mut statements: BTreeMap<Kind, Statement> = BTreeMap::new();
     for turn in number.. {
         if Instant::now() >= end {
@@ -151,15 +151,15 @@ async fn ask_until(
             Ok(rows) => {
                 // Reports that nobody has sent are an error.
                 answer_of(&question, &rows, feed.cars())?;
-                asked.took.entry(kind).or_default().push(took);
+                statistics.took.entry(kind).or_default().push(took);
             }
-            Err(error) => asked.note(&error)?,
+            Err(error) => statistics.note(&error)?,
         }
     }
-    Ok(asked)
+    Ok(statistics)
 }
 
-impl Asked {
+impl ClientStatistics {
     /// Counts an error of the server. Any other one ends the run.
     fn note(&mut self, error: &tokio_postgres::Error) -> anyhow::Result<()> {
         let told = error.as_db_error().with_context(|| format!("a connection broke: {error}"))?;
@@ -168,7 +168,7 @@ impl Asked {
         Ok(())
     }
 
-    fn add(&mut self, other: Asked) {
+    fn add(&mut self, other: ClientStatistics) {
         for (kind, took) in other.took {
             self.took.entry(kind).or_default().extend(took);
         }
@@ -199,12 +199,12 @@ impl Measured {
             head[1..].iter().map(|name| format!("{name:>11}")).collect::<String>()
         );
         for (kind, name) in KINDS {
-            let Some(took) = self.asked.took.get_mut(&kind) else { continue };
+            let Some(took) = self.statistics.took.get_mut(&kind) else { continue };
             took.sort_unstable();
             let times = [0.5, 0.99, 0.999, 1.0].map(|share| format!("{:>11}", quantile(took, share)));
             println!("  {name:<30}{:>11.1}{}", took.len() as f64 / seconds, times.concat());
         }
-        for (code, (count, message)) in &self.asked.errors {
+        for (code, (count, message)) in &self.statistics.errors {
             println!("  {count} errors {code}: {message}");
         }
     }

@@ -183,7 +183,7 @@ fn standard_input_and_pipes() {
 
 #[test]
 fn a_file_that_is_fetched() {
-    let server = server::Server::start(|asked, stream| server::part(asked, stream, RECORDS, "\"one\""));
+    let server = server::Server::start(|request, stream| server::part(request, stream, RECORDS, "\"one\""));
     let options = format!("path = '{}', format = 'json', allow_remote = true", server.url("f.json"));
     let folder = folder_with(&[("p.sql", &script(&options))]);
     ended(folder.path(), &["run", "p.sql"]).expect(0);

@@ -17,20 +17,20 @@ use support::child::{end, interrupt, start, wait_until};
 use support::*;
 
 /// Where a source listens.
-enum Place {
+enum ListenAddress {
     Tcp(u16),
     Unix,
 }
 
-impl Place {
-    fn tcp() -> Place {
-        Place::Tcp(ports::free_port())
+impl ListenAddress {
+    fn tcp() -> ListenAddress {
+        ListenAddress::Tcp(ports::free_port())
     }
 
     fn options(&self) -> String {
         match self {
-            Place::Tcp(port) => format!("connector = 'tcp', listen = '127.0.0.1:{port}'"),
-            Place::Unix => "connector = 'unix', listen = 'rows.socket'".into(),
+            ListenAddress::Tcp(port) => format!("connector = 'tcp', listen = '127.0.0.1:{port}'"),
+            ListenAddress::Unix => "connector = 'unix', listen = 'rows.socket'".into(),
         }
     }
 
@@ -38,10 +38,10 @@ impl Place {
         let mut stream: Option<Box<dyn Write>> = None;
         wait_until("it listens", || {
             stream = match self {
-                Place::Tcp(port) => {
+                ListenAddress::Tcp(port) => {
                     TcpStream::connect(("127.0.0.1", *port)).ok().map(|stream| Box::new(stream) as _)
                 }
-                Place::Unix => {
+                ListenAddress::Unix => {
                     UnixStream::connect(folder.join("rows.socket")).ok().map(|stream| Box::new(stream) as _)
                 }
             };
@@ -52,14 +52,14 @@ impl Place {
 }
 
 /// Counts rows by ten seconds, and copies them. Nothing is allowed to be late.
-fn script(place: &Place, options: &str) -> String {
+fn script(address: &ListenAddress, options: &str) -> String {
     format!(
         "CREATE SOURCE s (at TIMESTAMP, sender VARCHAR, WATERMARK FOR at AS at)
            WITH ({}, format = 'csv', header = false{options});
          CREATE SINK raw AS SELECT sender FROM s WITH (path = 'raw.csv');
          CREATE SINK counts AS SELECT window_end, count(*) AS n
            FROM tumble(TABLE(s), at, INTERVAL '10 seconds') GROUP BY window_end WITH (path = 'counts.csv');",
-        place.options()
+        address.options()
     )
 }
 
@@ -90,11 +90,11 @@ fn counts(each: u32) -> Vec<String> {
 
 #[test]
 fn a_connection_that_is_far_behind_makes_no_row_late_and_holds_nothing_once_it_has_closed() {
-    for place in [Place::tcp(), Place::Unix] {
-        let folder = folder_with(&[("p.sql", &script(&place, ", idle_after = '1 hour'"))]);
+    for address in [ListenAddress::tcp(), ListenAddress::Unix] {
+        let folder = folder_with(&[("p.sql", &script(&address, ", idle_after = '1 hour'"))]);
         let folder = folder.path();
         let child = begin(folder);
-        let (mut ahead, mut behind) = (place.connect(folder), place.connect(folder));
+        let (mut ahead, mut behind) = (address.connect(folder), address.connect(folder));
         send(&mut *behind, "behind", 0..1);
         wait_for_rows(folder, 1);
         send(&mut *ahead, "ahead", 0..95);
@@ -115,11 +115,11 @@ fn a_connection_that_is_far_behind_makes_no_row_late_and_holds_nothing_once_it_h
 
 #[test]
 fn a_connection_that_is_silent_is_waited_for_as_long_as_idle_after_says() {
-    let place = Place::tcp();
-    let folder = folder_with(&[("p.sql", &script(&place, ", idle_after = '300 ms'"))]);
+    let address = ListenAddress::tcp();
+    let folder = folder_with(&[("p.sql", &script(&address, ", idle_after = '300 ms'"))]);
     let folder = folder.path();
     let child = begin(folder);
-    let (mut ahead, mut silent) = (place.connect(folder), place.connect(folder));
+    let (mut ahead, mut silent) = (address.connect(folder), address.connect(folder));
     send(&mut *silent, "silent", 0..1);
     wait_for_rows(folder, 1);
     send(&mut *ahead, "ahead", 0..95);
@@ -135,11 +135,11 @@ fn a_connection_that_is_silent_is_waited_for_as_long_as_idle_after_says() {
 
 #[test]
 fn a_run_after_a_crash_finds_no_row_late_either() {
-    let place = Place::tcp();
-    let folder = folder_with(&[("p.sql", &script(&place, ", durable = true, idle_after = '1 hour'"))]);
+    let address = ListenAddress::tcp();
+    let folder = folder_with(&[("p.sql", &script(&address, ", durable = true, idle_after = '1 hour'"))]);
     let folder = folder.path();
     let mut child = begin(folder);
-    let (mut ahead, mut behind) = (place.connect(folder), place.connect(folder));
+    let (mut ahead, mut behind) = (address.connect(folder), address.connect(folder));
     send(&mut *behind, "behind", 0..1);
     wait_for_rows(folder, 1);
     send(&mut *ahead, "ahead", 0..95);
@@ -149,7 +149,7 @@ fn a_run_after_a_crash_finds_no_row_late_either() {
     child.kill().unwrap();
     child.wait().unwrap();
     let child = begin(folder);
-    let mut again = place.connect(folder);
+    let mut again = address.connect(folder);
     send(&mut *again, "again", 50..95);
     wait_for_rows(folder, 190);
     wait_until("time goes on", || lines(folder, "counts.csv").len() == 9);
@@ -159,7 +159,7 @@ fn a_run_after_a_crash_finds_no_row_late_either() {
     assert!(!ended.stderr.contains("too late"), "{}", ended.stderr);
 
     // The journal as a source has no connections, but it has what was decided about them.
-    let again = script(&place, ", durable = true")
+    let again = script(&address, ", durable = true")
         .replace("raw.csv", "raw2.csv")
         .replace("counts.csv", "counts2.csv");
     fs::write(folder.join("again.sql"), again).unwrap();

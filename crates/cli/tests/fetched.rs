@@ -17,12 +17,12 @@ const WRITTEN: &str = "hunter3-in-the-statement";
 
 /// Three prices, for those who have the token.
 fn prices() -> Server {
-    Server::start(|asked, stream| {
-        let is_allowed = asked.header("x-token") == Some(SECRET) || asked.path.contains(WRITTEN);
-        match asked.path.split('?').next() {
+    Server::start(|request, stream| {
+        let is_allowed = request.header("x-token") == Some(SECRET) || request.path.contains(WRITTEN);
+        match request.path.split('?').next() {
             _ if !is_allowed => say(stream, "403 Forbidden", "", SECRET.as_bytes()),
             Some("/prices.csv") => {
-                part(asked, stream, b"city,price\nOslo,9.5\nBergen,7\nOslo,8.25\n", "\"one\"")
+                part(request, stream, b"city,price\nOslo,9.5\nBergen,7\nOslo,8.25\n", "\"one\"")
             }
             _ => say(stream, "404 Not Found", "", SECRET.as_bytes()),
         }
@@ -106,9 +106,9 @@ fn sources_and_tables_take_options() {
 fn a_durable_source_continues_where_it_was() {
     let content = Arc::new(Mutex::new("n\n1\n2\n".to_owned()));
     let served = Arc::clone(&content);
-    let server = Server::start(move |asked, stream| {
+    let server = Server::start(move |request, stream| {
         let content = served.lock().unwrap().clone();
-        part(asked, stream, content.as_bytes(), &format!("\"{}\"", content.len()))
+        part(request, stream, content.as_bytes(), &format!("\"{}\"", content.len()))
     });
     let script = format!(
         "CREATE SOURCE numbers (n BIGINT) WITH (path = '{}', durable = true);\n\

@@ -16,20 +16,20 @@ const FIFO: u32 = 1;
 const PRIORITY: u32 = 5;
 
 /// A thread of a query, which says its priority whenever it is asked, until it is dropped.
-struct Asked {
+struct ProbedThread {
     ask: Option<Sender<Sender<(u32, u32)>>>,
     thread: Option<JoinHandle<(u32, u32)>>,
 }
 
-impl Asked {
-    fn start(pool: &Arc<Pool>, name: &str, deadline_ms: Option<u64>) -> Asked {
+impl ProbedThread {
+    fn start(pool: &Arc<Pool>, name: &str, deadline_ms: Option<u64>) -> ProbedThread {
         let query = PoolQuery::new(pool, name, deadline_ms.map(Duration::from_millis));
-        let (ask, asked) = channel::<Sender<(u32, u32)>>();
+        let (ask, requests) = channel::<Sender<(u32, u32)>>();
         let (joined, has_joined) = channel();
         let thread = std::thread::spawn(move || {
             let mut member = query.join(Role::Worker(0)).unwrap();
             joined.send(()).unwrap();
-            for answer in asked {
+            for answer in requests {
                 member.between_activations(|| false);
                 answer.send(scheduled()).unwrap();
             }
@@ -37,7 +37,7 @@ impl Asked {
             scheduled()
         });
         has_joined.recv().unwrap();
-        Asked { ask: Some(ask), thread: Some(thread) }
+        ProbedThread { ask: Some(ask), thread: Some(thread) }
     }
 
     fn priority(&self) -> u32 {
@@ -49,7 +49,7 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for ProbedThread {
     fn drop(&mut self) {
         drop(self.ask.take());
         assert_eq!(self.thread.take().unwrap().join().unwrap().0, ORDINARY);
@@ -60,12 +60,12 @@ impl Drop for Asked {
 fn queries_go_in_the_order_of_their_deadlines() {
     let settings = PoolSettings { policy: Policy::Fifo { priority: PRIORITY }, ..PoolSettings::new("test") };
     let Some(pool) = real_time(settings) else { return };
-    let whenever = Asked::start(&pool, "whenever", None);
+    let whenever = ProbedThread::start(&pool, "whenever", None);
     assert_eq!(whenever.priority(), PRIORITY);
-    let slow = Asked::start(&pool, "slow", Some(100));
+    let slow = ProbedThread::start(&pool, "slow", Some(100));
     assert_eq!((slow.priority(), whenever.priority()), (PRIORITY, PRIORITY - 1));
-    let fast = Asked::start(&pool, "fast", Some(20));
-    let also_fast = Asked::start(&pool, "also fast", Some(20));
+    let fast = ProbedThread::start(&pool, "fast", Some(20));
+    let also_fast = ProbedThread::start(&pool, "also fast", Some(20));
     assert_eq!((fast.priority(), also_fast.priority()), (PRIORITY, PRIORITY));
     assert_eq!((slow.priority(), whenever.priority()), (PRIORITY - 1, PRIORITY - 2));
     // Who belongs to no query has the pool's own priority.
@@ -100,7 +100,7 @@ fn a_thread_that_waits_is_taken_in_and_let_go_by_another() {
         let _ = ended.recv();
     });
     let thread = told.recv().unwrap();
-    let fast = Asked::start(&pool, "fast", Some(20));
+    let fast = ProbedThread::start(&pool, "fast", Some(20));
     let slow = PoolQuery::new(&pool, "slow", Some(Duration::from_millis(100)));
     // A member of the query takes it in; both have the query's place in the order.
     let member = slow.join(Role::Receiver).unwrap();
@@ -137,8 +137,8 @@ fn a_thread_of_another_process_is_not_taken_in() {
 fn there_are_no_more_levels_than_priorities() {
     let settings = PoolSettings { policy: Policy::Fifo { priority: 2 }, ..PoolSettings::new("test") };
     let Some(pool) = real_time(settings) else { return };
-    let queries = [30, 20, 10].map(|deadline_ms| Asked::start(&pool, "query", Some(deadline_ms)));
-    assert_eq!(queries.each_ref().map(Asked::priority), [1, 1, 2]);
+    let queries = [30, 20, 10].map(|deadline_ms| ProbedThread::start(&pool, "query", Some(deadline_ms)));
+    assert_eq!(queries.each_ref().map(ProbedThread::priority), [1, 1, 2]);
 }
 
 /// Works for this long.

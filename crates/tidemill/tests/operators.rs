@@ -80,8 +80,8 @@ proptest! {
                 rows => Trailing::rows("time", rows),
             };
             let columns = ["key", "time", "value", "rows", "sum", "least", "most", "mean"];
-            type Found = (u32, Timestamp, i64, i64, Option<i64>, Option<i64>, Option<i64>, Option<f64>);
-            let (found, summary) = run::<Found>(
+            type ResultRow = (u32, Timestamp, i64, i64, Option<i64>, Option<i64>, Option<i64>, Option<f64>);
+            let (found, summary) = run::<ResultRow>(
                 engine, &rows, &columns, |input| {
                     input.key_by("key").trailing(trailing).aggregate([
                         count().named("rows"),

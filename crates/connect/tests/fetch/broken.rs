@@ -13,11 +13,11 @@ use crate::support::{assert_told, csv, read, refusal, settings};
 fn a_download_goes_on_where_it_broke_off() {
     let content = csv(200_000).into_bytes();
     let length = content.len();
-    let server = Server::start(move |asked, stream| {
+    let server = Server::start(move |request, stream| {
         // Two thirds of what is left, each time.
-        let range = asked.range(length).unwrap_or(0..length);
+        let range = request.range(length).unwrap_or(0..length);
         if range.len() < 1000 {
-            return part(asked, stream, &content, "\"one\"");
+            return part(request, stream, &content, "\"one\"");
         }
         let status = if range.start == 0 { "200 OK" } else { "206 Partial Content" };
         write!(stream, "HTTP/1.1 {status}\r\nETag: \"one\"\r\nContent-Length: {}\r\n", range.len())?;
@@ -25,20 +25,20 @@ fn a_download_goes_on_where_it_broke_off() {
         stream.write_all(&content[range.start..range.start + range.len() * 2 / 3])
     });
     assert_eq!(read(settings(&server.url("a.csv"))).unwrap(), (0..200_000).collect::<Vec<_>>());
-    let asked = server.asked();
-    assert!(asked.len() > 3);
-    assert!(asked[1..].iter().all(|asked| asked.header("if-range") == Some("\"one\"")));
+    let requests = server.requests();
+    assert!(requests.len() > 3);
+    assert!(requests[1..].iter().all(|request| request.header("if-range") == Some("\"one\"")));
     let starts: Vec<usize> =
-        asked.iter().map(|asked| asked.range(length).map_or(0, |range| range.start)).collect();
+        requests.iter().map(|request| request.range(length).map_or(0, |range| range.start)).collect();
     assert!(starts.windows(2).all(|pair| pair[0] < pair[1]), "{starts:?}");
 }
 
 /// Breaks off the first answers; then another version of the file, or one without marks, comes whole.
 fn replaced(mark: &'static str) -> Vec<i64> {
     let asked_times = Arc::new(AtomicUsize::new(0));
-    let server = Server::start(move |asked, stream| {
+    let server = Server::start(move |request, stream| {
         if asked_times.fetch_add(1, Ordering::SeqCst) > 0 {
-            assert_eq!(asked.header("range").is_some(), mark.contains("\"one\"") && !mark.contains("W/"));
+            assert_eq!(request.header("range").is_some(), mark.contains("\"one\"") && !mark.contains("W/"));
             return say(stream, "200 OK", "ETag: \"two\"\r\n", b"id\n7\n8\n");
         }
         write!(stream, "HTTP/1.1 200 OK\r\n{mark}Content-Length: 1000\r\n\r\nid\n1\n2\n")
@@ -65,7 +65,7 @@ fn a_server_that_is_busy_is_asked_again() {
         _ => say(stream, "200 OK", "", b"id\n1\n"),
     });
     assert_eq!(read(settings(&server.url("a.csv"))).unwrap(), [1]);
-    assert_eq!(server.asked().len(), 4);
+    assert_eq!(server.requests().len(), 4);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn what_brings_nothing_new_is_given_up() {
         Server::start(|_, stream| write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nid\n1\n"));
     let message = refusal(settings(&server.url("a.csv")));
     assert_told(&message, &["ended in the middle", "after 5 of 1000 bytes", "gave up after 5 attempts"]);
-    assert_eq!(server.asked().len(), 5);
+    assert_eq!(server.requests().len(), 5);
     // Nobody listens.
     let message = refusal(settings("http://127.0.0.1:1/a.csv"));
     assert_told(&message, &["cannot connect to 127.0.0.1", "check the server and the network"]);
@@ -90,9 +90,9 @@ fn what_brings_nothing_new_is_given_up() {
 fn a_server_that_falls_silent_is_asked_again() {
     let asked_times = AtomicUsize::new(0);
     let content = csv(1000).into_bytes();
-    let server = Server::start(move |asked, stream| {
+    let server = Server::start(move |request, stream| {
         if asked_times.fetch_add(1, Ordering::SeqCst) > 0 {
-            return part(asked, stream, &content, "\"one\"");
+            return part(request, stream, &content, "\"one\"");
         }
         write!(stream, "HTTP/1.1 200 OK\r\nETag: \"one\"\r\nContent-Length: {}\r\n\r\n", content.len())?;
         stream.write_all(&content[..100])?;

@@ -71,7 +71,7 @@ fn every_format_is_read_with_its_own_columns() {
         assert_eq!(source.schema().field(0).name(), "id", "{name}");
         assert!(source.is_finite() && source.is_repeatable());
         assert_eq!(drain(&mut source).unwrap(), (0..5000).collect::<Vec<_>>(), "{name}");
-        let whole = server.asked().iter().filter(|asked| asked.header("range").is_none()).count();
+        let whole = server.requests().iter().filter(|request| request.header("range").is_none()).count();
         // Text: its beginning, and then all of it.
         assert_eq!(whole, if Format::of_path(name).unwrap().is_text() { 2 } else { 1 }, "{name}");
     }
@@ -81,7 +81,7 @@ fn every_format_is_read_with_its_own_columns() {
 fn what_is_declared_is_fetched_once_and_only_wanted_columns_are_read() {
     let server = Server::of_file(parquet(100));
     assert_eq!(read(settings(&server.url("a.parquet"))).unwrap().len(), 100);
-    assert_eq!(server.asked().len(), 1);
+    assert_eq!(server.requests().len(), 1);
     let mut source = FileSource::open(FileSettings::new(server.url("a.parquet"))).unwrap();
     source.set_projection(&[0]).unwrap();
     assert_eq!(source.schema().fields().len(), 1);
@@ -97,7 +97,7 @@ fn the_columns_of_a_long_file_are_found_in_its_ends() {
     let schema = FileSource::infer(&mut FileSettings::new(server.url("a.parquet"))).unwrap();
     assert_eq!(schema.fields().len(), 2);
     let ranges: Vec<usize> =
-        server.asked().iter().map(|asked| asked.range(length).expect("a part").len()).collect();
+        server.requests().iter().map(|request| request.range(length).expect("a part").len()).collect();
     assert!(ranges.iter().sum::<usize>() < length / 4, "{ranges:?} of {length}");
 }
 
@@ -119,13 +119,13 @@ fn a_description_that_is_longer_than_the_first_guess_is_fetched_whole() {
         let server = Server::of_file(content);
         let schema = FileSource::infer(&mut FileSettings::new(server.url(name))).unwrap();
         assert_eq!(schema.fields().len(), 2000, "{name}");
-        assert!(server.asked().iter().all(|asked| asked.header("range").is_some()), "{name}");
+        assert!(server.requests().iter().all(|request| request.header("range").is_some()), "{name}");
     }
 }
 
 #[test]
 fn empty_files_are_empty() {
-    let server = Server::start(|asked, stream| match asked.header("range") {
+    let server = Server::start(|request, stream| match request.header("range") {
         Some(_) => say(stream, "416 Range Not Satisfiable", "Content-Range: bytes */0\r\n", b""),
         None => say(stream, "200 OK", "", b""),
     });

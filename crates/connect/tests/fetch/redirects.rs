@@ -9,8 +9,8 @@ fn moved(to: &str) -> String {
 
 #[test]
 fn five_redirects_are_followed_and_six_are_not() {
-    let server = Server::start(|asked, stream| {
-        let hops: u32 = asked.path.trim_start_matches("/a").trim_end_matches(".csv").parse().unwrap();
+    let server = Server::start(|request, stream| {
+        let hops: u32 = request.path.trim_start_matches("/a").trim_end_matches(".csv").parse().unwrap();
         match hops {
             0 => say(stream, "200 OK", "", b"id\n1\n"),
             hops => say(stream, "302 Found", &moved(&format!("a{}.csv", hops - 1)), b""),
@@ -18,14 +18,14 @@ fn five_redirects_are_followed_and_six_are_not() {
     });
     assert_eq!(read(settings(&server.url("a5.csv"))).unwrap(), [1]);
     assert_told(&refusal(settings(&server.url("a6.csv"))), &["/a6.csv: more than 5 redirects"]);
-    assert_eq!(server.asked().len(), 12, "nothing is tried again");
+    assert_eq!(server.requests().len(), 12, "nothing is tried again");
 }
 
 #[test]
 fn other_servers_do_not_get_the_headers() {
     let other = Server::of_file("id\n1\n");
     let to = moved(&format!("http://127.0.0.1:{}/b.csv", other.port));
-    let server = Server::start(move |asked, stream| match asked.path.as_str() {
+    let server = Server::start(move |request, stream| match request.path.as_str() {
         "/a.csv" => say(stream, "307 Temporary Redirect", "Location: /c.csv\r\n", b""),
         _ => say(stream, "308 Permanent Redirect", &to, b""),
     });
@@ -35,15 +35,15 @@ fn other_servers_do_not_get_the_headers() {
     wanted.fetch.headers.extend(["a", "b"].map(|team| ("X-Team".to_owned(), team.to_owned())));
     wanted.fetch.headers.push(("User-Agent".to_owned(), "me".to_owned()));
     assert_eq!(read(wanted).unwrap(), [1]);
-    assert_eq!(server.asked()[0].headers("x-team"), ["a", "b"]);
-    assert_eq!(server.asked()[0].headers("user-agent"), ["me"]);
+    assert_eq!(server.requests()[0].headers("x-team"), ["a", "b"]);
+    assert_eq!(server.requests()[0].headers("user-agent"), ["me"]);
     let told = |server: &Server| -> Vec<Option<String>> {
-        server.asked().iter().map(|asked| asked.header("authorization").map(str::to_owned)).collect()
+        server.requests().iter().map(|request| request.header("authorization").map(str::to_owned)).collect()
     };
     let secret = || Some("Bearer secret".to_owned());
     assert_eq!(told(&server), [secret(), secret()]);
     assert_eq!(told(&other), [None]);
-    assert_eq!(other.asked()[0].header("host").unwrap(), format!("127.0.0.1:{}", other.port));
+    assert_eq!(other.requests()[0].header("host").unwrap(), format!("127.0.0.1:{}", other.port));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn redirects_lead_to_the_web_only() {
     ] {
         let server = Server::start(move |_, stream| say(stream, "301 Moved Permanently", &moved(to), b""));
         assert_told(&refusal(settings(&server.url("a.csv"))), &["/a.csv: the server redirects ", why]);
-        assert_eq!(server.asked().len(), 1);
+        assert_eq!(server.requests().len(), 1);
     }
     let server = Server::start(|_, stream| write!(stream, "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n"));
     assert_told(&refusal(settings(&server.url("a.csv"))), &["302 Found; it gives no file"]);

@@ -39,9 +39,9 @@ fn continued(url: &str, offsets: &SourceOffsets) -> Result<(Vec<i64>, SourceOffs
 fn what_was_read_is_not_read_again_and_must_be_the_same() {
     let content = Arc::new(Mutex::new(csv(1000)));
     let served = Arc::clone(&content);
-    let server = Server::start(move |asked, stream| {
+    let server = Server::start(move |request, stream| {
         let content = served.lock().unwrap().clone();
-        part(asked, stream, content.as_bytes(), &format!("\"{}\"", content.len()))
+        part(request, stream, content.as_bytes(), &format!("\"{}\"", content.len()))
     });
     let url = server.url("a.csv?token=secret");
     let (rows, offsets) = begin(&url);

@@ -12,13 +12,13 @@ use request_head::read_head;
 
 /// A request as it came.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct Request {
     /// Path and query.
     pub path: String,
     headers: Vec<(String, String)>,
 }
 
-impl Asked {
+impl Request {
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
@@ -45,17 +45,17 @@ pub trait Stream: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Stream for T {}
 
-pub type Answer = dyn Fn(&Asked, &mut dyn Stream) -> io::Result<()> + Send + Sync;
+pub type Answer = dyn Fn(&Request, &mut dyn Stream) -> io::Result<()> + Send + Sync;
 
 /// A server whose answers a test decides.
 pub struct Server {
     pub port: u16,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Server {
     pub fn start(
-        answer: impl Fn(&Asked, &mut dyn Stream) -> io::Result<()> + Send + Sync + 'static,
+        answer: impl Fn(&Request, &mut dyn Stream) -> io::Result<()> + Send + Sync + 'static,
     ) -> Server {
         Server::with_layer(|stream| Box::new(stream), answer)
     }
@@ -63,12 +63,12 @@ impl Server {
     /// With another layer over each connection.
     pub fn with_layer(
         layer: impl Fn(TcpStream) -> Box<dyn Stream> + Send + 'static,
-        answer: impl Fn(&Asked, &mut dyn Stream) -> io::Result<()> + Send + Sync + 'static,
+        answer: impl Fn(&Request, &mut dyn Stream) -> io::Result<()> + Send + Sync + 'static,
     ) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let (known, answer) = (Arc::clone(&asked), Arc::new(answer) as Arc<Answer>);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (known, answer) = (Arc::clone(&requests), Arc::new(answer) as Arc<Answer>);
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let (known, answer, stream) =
@@ -76,13 +76,13 @@ impl Server {
                 thread::spawn(move || serve(stream, &known, &*answer));
             }
         });
-        Server { port, asked }
+        Server { port, requests }
     }
 
     /// One that has a single file, and can send parts of it.
     pub fn of_file(content: impl Into<Vec<u8>>) -> Server {
         let content = content.into();
-        Server::start(move |asked, stream| part(asked, stream, &content, "\"one\""))
+        Server::start(move |request, stream| part(request, stream, &content, "\"one\""))
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -90,22 +90,22 @@ impl Server {
     }
 
     /// The requests so far.
-    pub fn asked(&self) -> Vec<Asked> {
-        self.asked.lock().unwrap().clone()
+    pub fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
-fn serve(stream: Box<dyn Stream>, known: &Mutex<Vec<Asked>>, answer: &Answer) {
+fn serve(stream: Box<dyn Stream>, known: &Mutex<Vec<Request>>, answer: &Answer) {
     let mut reader = BufReader::new(stream);
-    let Some(asked) = read(&mut reader) else { return };
-    known.lock().unwrap().push(asked.clone());
-    // Who asked may be gone.
-    let _ = answer(&asked, reader.get_mut()).and_then(|()| reader.get_mut().flush());
+    let Some(request) = read(&mut reader) else { return };
+    known.lock().unwrap().push(request.clone());
+    // Who requested it may be gone.
+    let _ = answer(&request, reader.get_mut()).and_then(|()| reader.get_mut().flush());
 }
 
-fn read(reader: &mut impl BufRead) -> Option<Asked> {
+fn read(reader: &mut impl BufRead) -> Option<Request> {
     let (line, headers) = read_head(reader)?;
-    Some(Asked { path: line.split(' ').nth(1)?.to_owned(), headers })
+    Some(Request { path: line.split(' ').nth(1)?.to_owned(), headers })
 }
 
 /// A whole answer. Its further header lines have their ends.
@@ -115,9 +115,9 @@ pub fn say(stream: &mut dyn Stream, status: &str, headers: &str, body: &[u8]) ->
 }
 
 /// The part of a file that is asked for, or all of it.
-pub fn part(asked: &Asked, stream: &mut dyn Stream, content: &[u8], version: &str) -> io::Result<()> {
-    let is_same = asked.header("if-range").is_none_or(|known| known == version);
-    match asked.range(content.len()).filter(|_| is_same) {
+pub fn part(request: &Request, stream: &mut dyn Stream, content: &[u8], version: &str) -> io::Result<()> {
+    let is_same = request.header("if-range").is_none_or(|known| known == version);
+    match request.range(content.len()).filter(|_| is_same) {
         Some(range) => {
             let headers = format!(
                 "ETag: {version}\r\nContent-Range: bytes {}-{}/{}\r\n",

@@ -45,11 +45,11 @@ fn the_codes_of_stores_say_what_to_do() {
             &refusal(of(&server, "s3://bucket/a/b c.csv")),
             &["s3://bucket/a/b c.csv: the s", status, why],
         );
-        let asked = &server.asked()[0];
-        assert_eq!(asked.path, "/bucket/a/b%20c.csv");
-        let signed = asked.header("authorization").unwrap();
+        let request = &server.requests()[0];
+        assert_eq!(request.path, "/bucket/a/b%20c.csv");
+        let signed = request.header("authorization").unwrap();
         assert!(signed.contains("host;x-amz-content-sha256;x-amz-date;x-amz-security-token"), "{signed}");
-        assert_eq!(asked.header("x-amz-security-token"), Some("secret token"));
+        assert_eq!(request.header("x-amz-security-token"), Some("secret token"));
     }
 }
 
@@ -65,11 +65,11 @@ fn lists_that_are_no_lists_are_refused() {
         &refusal(of(&server, "s3://bucket/a/*.csv")),
         &["s3://bucket/a/*.csv: there are too many objects"],
     );
-    assert_eq!(server.asked()[1].path, "/bucket?continuation-token=more&list-type=2&prefix=a%2F");
+    assert_eq!(server.requests()[1].path, "/bucket?continuation-token=more&list-type=2&prefix=a%2F");
     let server = Server::start(|_, stream| say(stream, "200 OK", "", b"<R></R>"));
     assert_told(
         &refusal(of(&server, "s3://bucket/a/")),
         &["no object matches; check the bucket and the prefix"],
     );
-    assert_eq!(server.asked()[0].path, "/bucket?delimiter=%2F&list-type=2&prefix=a%2F");
+    assert_eq!(server.requests()[0].path, "/bucket?delimiter=%2F&list-type=2&prefix=a%2F");
 }

@@ -7,13 +7,13 @@ use rustls::{ServerConnection, StreamOwned};
 use tidemill_connect::tls::{TlsClientSettings, TlsServer, TlsServerSettings};
 
 use crate::authority::{Authority, Validity};
-use crate::server::{Asked, Server, Stream, say};
+use crate::server::{Request, Server, Stream, say};
 use crate::support::{assert_told, read, refusal, settings};
 
 fn start(
     authority: &Authority,
     (name, validity): (&str, Validity),
-    answer: impl Fn(&Asked, &mut dyn Stream) -> std::io::Result<()> + Send + Sync + 'static,
+    answer: impl Fn(&Request, &mut dyn Stream) -> std::io::Result<()> + Send + Sync + 'static,
 ) -> Server {
     let identity = authority.issue("server", &[name], validity);
     let tls = TlsServer::open(TlsServerSettings::new(identity.certificates, identity.key)).unwrap();
@@ -39,7 +39,7 @@ fn trusting(server: &Server, authority: &Authority) -> tidemill_connect::file::F
 fn files_come_from_whom_they_should() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new(folder.path(), "authority");
-    let file = |_: &Asked, stream: &mut dyn Stream| say(stream, "200 OK", "", b"id\n1\n");
+    let file = |_: &Request, stream: &mut dyn Stream| say(stream, "200 OK", "", b"id\n1\n");
     let server = start(&authority, ("localhost", Validity::Now), file);
     assert_eq!(read(trusting(&server, &authority)).unwrap(), [1]);
     let stranger = Authority::new(folder.path(), "stranger");
@@ -65,13 +65,13 @@ fn nothing_leads_from_an_encrypted_server_to_another_one() {
     let authority = Authority::new(folder.path(), "authority");
     let plain = Server::of_file("id\n1\n");
     let location = format!("Location: {}\r\n", plain.url("a.csv"));
-    let moved = move |_: &Asked, stream: &mut dyn Stream| say(stream, "302 Found", &location, b"");
+    let moved = move |_: &Request, stream: &mut dyn Stream| say(stream, "302 Found", &location, b"");
     let server = start(&authority, ("localhost", Validity::Now), moved);
     assert_told(
         &refusal(trusting(&server, &authority)),
         &["redirects from https:// to ", "which is not encrypted"],
     );
-    assert!(plain.asked().is_empty());
+    assert!(plain.requests().is_empty());
     // A server without TLS.
     let plain = Server::with_layer(
         |mut stream| {

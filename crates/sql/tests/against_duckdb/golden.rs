@@ -38,7 +38,7 @@ pub fn check() {
     let mut paths: Vec<PathBuf> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    let mut found = Found::default();
+    let mut comparison = Comparison::default();
     for path in paths.iter().filter(|path| path.extension().is_some_and(|ending| ending == "txt")) {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let case = Case::read(&name, &std::fs::read_to_string(path).unwrap());
@@ -46,22 +46,25 @@ pub fn check() {
         let folder = case.write_inputs();
         let directory = folder.path.display().to_string();
         for script in &case.scripts {
-            check_script(&name, &script.replace("$DIR", &directory), &mut duckdb, &mut found);
+            check_script(&name, &script.replace("$DIR", &directory), &mut duckdb, &mut comparison);
         }
     }
-    println!("golden cases: {} queries agree, DuckDB does not understand {}", found.agree, found.unanswered);
-    let gone = GOLDEN.iter().enumerate().filter(|(at, _)| !found.known.contains(at));
+    println!(
+        "golden cases: {} queries agree, DuckDB does not understand {}",
+        comparison.agree, comparison.unanswered
+    );
+    let gone = GOLDEN.iter().enumerate().filter(|(at, _)| !comparison.known.contains(at));
     for (_, (case, query, _)) in gone {
-        found
+        comparison
             .wrong
             .push(format!("{case}: '{query}' does not differ any more: take it out of differences.rs"));
     }
-    assert!(found.wrong.is_empty(), "{}", found.wrong.join("\n\n"));
-    assert!(found.agree >= COMPARED_MIN, "only {} queries can be compared", found.agree);
+    assert!(comparison.wrong.is_empty(), "{}", comparison.wrong.join("\n\n"));
+    assert!(comparison.agree >= COMPARED_MIN, "only {} queries can be compared", comparison.agree);
 }
 
 #[derive(Default)]
-struct Found {
+struct Comparison {
     agree: usize,
     unanswered: usize,
     /// The differences that were met, of [`GOLDEN`].
@@ -69,7 +72,7 @@ struct Found {
     wrong: Vec<String>,
 }
 
-fn check_script(name: &str, script: &str, duckdb: &mut DuckDb, found: &mut Found) {
+fn check_script(name: &str, script: &str, duckdb: &mut DuckDb, comparison: &mut Comparison) {
     duckdb.run("DROP SCHEMA IF EXISTS golden CASCADE; CREATE SCHEMA golden; USE golden");
     duckdb.run(WORDS);
     let (statements, _) = parse_all(script, &format!("{name}.sql"));
@@ -90,12 +93,12 @@ fn check_script(name: &str, script: &str, duckdb: &mut DuckDb, found: &mut Found
                 let _ = duckdb.answer(&format!("{create} {} AS {text}", view.name.as_str()));
             }
             (StatementKind::Query(..), Reply::Rows(batch)) => {
-                compare(name, statement, Answer::Rows(rows(&batch)), duckdb, found);
+                compare(name, statement, Answer::Rows(rows(&batch)), duckdb, comparison);
             }
             (StatementKind::Query(..), Reply::Query(prepared)) if prepared.is_finite() => {
                 let is_table = prepared.outputs().first().is_some_and(|output| output.table_key.is_some());
                 if !is_table {
-                    compare(name, statement, of_query(*prepared), duckdb, found);
+                    compare(name, statement, of_query(*prepared), duckdb, comparison);
                 }
             }
             _ => {}
@@ -103,7 +106,13 @@ fn check_script(name: &str, script: &str, duckdb: &mut DuckDb, found: &mut Found
     }
 }
 
-fn compare(name: &str, statement: &Statement, ours: Answer, duckdb: &mut DuckDb, found: &mut Found) {
+fn compare(
+    name: &str,
+    statement: &Statement,
+    ours: Answer,
+    duckdb: &mut DuckDb,
+    comparison: &mut Comparison,
+) {
     let Answer::Rows(ours) = ours else { return };
     let ordered = matches!(&statement.kind, StatementKind::Query(query, _) if query.order_by.is_some());
     let mut differences = Vec::new();
@@ -111,20 +120,22 @@ fn compare(name: &str, statement: &Statement, ours: Answer, duckdb: &mut DuckDb,
         let Ok(theirs) = duckdb.answer(&text) else { continue };
         match difference(&ours, &theirs, ordered) {
             None => {
-                found.agree += 1;
+                comparison.agree += 1;
                 return;
             }
             Some(difference) => differences.push((text, difference)),
         }
     }
     let Some((text, difference)) = differences.into_iter().next() else {
-        found.unanswered += 1;
+        comparison.unanswered += 1;
         return;
     };
     let is_known = |(case, part, _): &(&str, &str, &str)| *case == name && statement.text.contains(part);
     match GOLDEN.iter().position(is_known) {
-        Some(at) => found.known.push(at),
-        None => found.wrong.push(format!("{name}: {}\nfor DuckDB: {text}\n{difference}", statement.text)),
+        Some(at) => comparison.known.push(at),
+        None => {
+            comparison.wrong.push(format!("{name}: {}\nfor DuckDB: {text}\n{difference}", statement.text))
+        }
     }
 }
 
