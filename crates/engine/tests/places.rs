@@ -51,8 +51,8 @@ fn plan(processes: &[Option<StreamProcessPlan>], threads: &Threads) -> Plan {
         });
         let operator = match process {
             Some(process) => {
-                let number = plan.process(process.clone());
-                operator.process(number)
+                let number = plan.stream_process(process.clone());
+                operator.stream_process(number)
             }
             None => operator,
         };
@@ -124,11 +124,11 @@ fn a_required_place_that_is_not_there_is_an_error_and_a_preferred_one_is_not() {
     assert_eq!(places_of(&[preferred], 2).unwrap(), [0]);
     let mut unknown = Plan::new("unknown");
     let input = unknown.source("input", [schema()]);
-    let part = operator("part", input[0], |_| Box::new(Forward::default())).process(1);
+    let part = operator("part", input[0], |_| Box::new(Forward::default())).stream_process(1);
     let output = unknown.operator(part);
     unknown.sink("output", output);
     let error = unknown.validate().unwrap_err();
-    assert_eq!(error, PlanError::NoSuchProcess { operator: "part".into(), process: 1, processes: 0 });
+    assert_eq!(error, PlanError::NoSuchStreamProcess { operator: "part".into(), process: 1, processes: 0 });
 }
 
 #[test]

@@ -371,9 +371,9 @@ fn moves_that_cannot_be_are_refused_with_the_reason() {
 
         let mut plan = Plan::new("placed");
         let input = plan.source("input", [fixture::schema()]);
-        let process = plan.process(StreamProcessPlan::new("p"));
+        let process = plan.stream_process(StreamProcessPlan::new("p"));
         let operator = forward::operator("forward", input[0], |_| Box::new(Forward::default()));
-        let output = plan.operator(operator.process(process));
+        let output = plan.operator(operator.stream_process(process));
         plan.sink("output", output);
         let running = engine(2, 100).run(plan, sink.boxed()).unwrap();
         assert!(refused(&running, "forward", 0, 1).contains("it belongs to a stream process"));

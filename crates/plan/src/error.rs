@@ -47,24 +47,24 @@ pub enum PlanError {
         /// What is wrong.
         error: SplitPlanError,
     },
-    /// An operator is part of a process that does not exist.
-    #[error("operator '{operator}' is part of process {process}, but the plan has only {processes}")]
-    NoSuchProcess {
+    /// An operator is part of a stream process that does not exist.
+    #[error("operator '{operator}' is part of stream process {process}, but the plan has only {processes}")]
+    NoSuchStreamProcess {
         /// The operator.
         operator: String,
-        /// The number of the process.
+        /// The number of the stream process.
         process: usize,
-        /// How many processes there are.
+        /// How many stream processes there are.
         processes: usize,
     },
-    /// A process may only run in places that do not exist.
+    /// A stream process may only run in places that do not exist.
     #[error(
         "process '{process}' must run at {asked}, but the workers are 0 to {}; run with more workers, or let it prefer \
          the place instead of requiring it",
         .places.saturating_sub(1)
     )]
     NoPlace {
-        /// The process.
+        /// The stream process.
         process: String,
         /// The permitted places.
         asked: String,

@@ -32,8 +32,8 @@ mod contract;
 mod error;
 mod operator;
 mod plan;
-mod process;
 mod stream;
+mod stream_process;
 mod transform;
 
 pub use auto_split::AutoSplit;
@@ -41,6 +41,6 @@ pub use contract::{CyclePolicy, Limits};
 pub use error::PlanError;
 pub use operator::{Factory, InputPlan, OperatorPlan};
 pub use plan::{LeftOut, Plan, SinkPlan, SourcePlan};
-pub use process::{PlaceChoice, PlaceGroup, PlaceMember, StreamProcessPlan, places_of};
 pub use stream::{Producer, StreamRef};
+pub use stream_process::{PlaceChoice, PlaceGroup, PlaceMember, StreamProcessPlan, places_of};
 pub use transform::{TransformFactory, TransformPlan};

@@ -45,8 +45,8 @@ pub struct OperatorPlan {
     pub inputs: Vec<InputPlan>,
     /// The schema of each output port.
     pub outputs: Vec<SchemaRef>,
-    /// The number of the process that it is part of; `None`: all workers share its partitions.
-    pub process: Option<usize>,
+    /// The number of the stream process that it is part of; `None`: all workers share its partitions.
+    pub stream_process: Option<usize>,
 }
 
 impl OperatorPlan {
@@ -64,7 +64,7 @@ impl OperatorPlan {
             factory: Arc::new(factory),
             inputs: Vec::new(),
             outputs: Vec::new(),
-            process: None,
+            stream_process: None,
         }
     }
 
@@ -115,10 +115,10 @@ impl OperatorPlan {
         self
     }
 
-    /// Makes it part of the process with this number, so that one worker holds all of its partitions.
+    /// Makes it part of the stream process with this number, so that one worker holds all of its partitions.
     #[must_use]
-    pub fn process(mut self, process: usize) -> Self {
-        self.process = Some(process);
+    pub fn stream_process(mut self, process: usize) -> Self {
+        self.stream_process = Some(process);
         self
     }
 

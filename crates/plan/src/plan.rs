@@ -8,8 +8,8 @@ use tidemill_core::FaultLog;
 
 use crate::error::PlanError;
 use crate::operator::{InputPlan, OperatorPlan};
-use crate::process::StreamProcessPlan;
 use crate::stream::{Producer, StreamRef};
+use crate::stream_process::StreamProcessPlan;
 use crate::transform::TransformPlan;
 
 /// A source: one gateway that feeds one or more streams, which share one order of positions.
@@ -43,8 +43,8 @@ pub struct Plan {
     pub transforms: Vec<TransformPlan>,
     /// Its sinks.
     pub sinks: Vec<SinkPlan>,
-    /// Its processes, each a set of operators that run in one place.
-    pub processes: Vec<StreamProcessPlan>,
+    /// Its stream processes, each a set of operators that run in one place.
+    pub stream_processes: Vec<StreamProcessPlan>,
     /// What its operators and transforms could not do.
     pub left_out: LeftOut,
 }
@@ -94,7 +94,7 @@ impl Plan {
         refs
     }
 
-    /// Adds a process, which operators can be [part](OperatorPlan::process) of; returns its number.
+    /// Adds a stream process, which operators can be [part](OperatorPlan::stream_process) of; returns its number.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -108,15 +108,15 @@ impl Plan {
     /// # }
     /// use tidemill_plan::{OperatorPlan, PlaceChoice, Plan, StreamProcessPlan, places_of};
     /// let mut plan = Plan::new("one process");
-    /// let process = plan.process(StreamProcessPlan::new("copies").prefer(vec![PlaceChoice::Place(3)]));
-    /// let copy = OperatorPlan::new("copy", 64, |_partition| Box::new(Copy)).process(process);
-    /// assert_eq!(copy.process, Some(0));
-    /// assert_eq!(places_of(&plan.processes, 4).unwrap(), [3]);
-    /// assert_eq!(places_of(&plan.processes, 2).unwrap(), [0]);
+    /// let process = plan.stream_process(StreamProcessPlan::new("copies").prefer(vec![PlaceChoice::Place(3)]));
+    /// let copy = OperatorPlan::new("copy", 64, |_partition| Box::new(Copy)).stream_process(process);
+    /// assert_eq!(copy.stream_process, Some(0));
+    /// assert_eq!(places_of(&plan.stream_processes, 4).unwrap(), [3]);
+    /// assert_eq!(places_of(&plan.stream_processes, 2).unwrap(), [0]);
     /// ```
-    pub fn process(&mut self, process: StreamProcessPlan) -> usize {
-        self.processes.push(process);
-        self.processes.len() - 1
+    pub fn stream_process(&mut self, process: StreamProcessPlan) -> usize {
+        self.stream_processes.push(process);
+        self.stream_processes.len() - 1
     }
 
     /// Adds a transform; returns its stream.
@@ -245,9 +245,11 @@ impl Plan {
         if operator.inputs.is_empty() {
             return Err(PlanError::NoInputs(operator.name.clone()));
         }
-        if let Some(process) = operator.process.filter(|process| *process >= self.processes.len()) {
-            let (operator, processes) = (operator.name.clone(), self.processes.len());
-            return Err(PlanError::NoSuchProcess { operator, process, processes });
+        if let Some(process) =
+            operator.stream_process.filter(|process| *process >= self.stream_processes.len())
+        {
+            let (operator, processes) = (operator.name.clone(), self.stream_processes.len());
+            return Err(PlanError::NoSuchStreamProcess { operator, process, processes });
         }
         for (number, input) in operator.inputs.iter().enumerate() {
             self.columns_of(operator, input)?;

@@ -16,13 +16,13 @@ pub(crate) fn describe(plan: &Plan) -> String {
         let (name, input, output) = (&transform.name, &transform.input, schemas([&transform.output]));
         line(&mut text, format_args!("transform {name:?} of {input:?}: {output}"));
     }
-    for process in &plan.processes {
+    for process in &plan.stream_processes {
         line(&mut text, format_args!("{process:?}"));
     }
     for operator in &plan.operators {
         let (name, partitions, outputs) = (&operator.name, operator.partitions, schemas(&operator.outputs));
         line(&mut text, format_args!("operator {name:?}, {partitions} partitions: {outputs}"));
-        if let Some(process) = operator.process {
+        if let Some(process) = operator.stream_process {
             line(&mut text, format_args!("in process {process}"));
         }
         for input in &operator.inputs {

@@ -65,7 +65,12 @@ impl Placements {
     pub fn new(topology: &Topology) -> Placements {
         let state = State {
             placements: topology.placements.clone().into(),
-            can_move: topology.plan.operators.iter().map(|operator| operator.process.is_none()).collect(),
+            can_move: topology
+                .plan
+                .operators
+                .iter()
+                .map(|operator| operator.stream_process.is_none())
+                .collect(),
             rule: Rule::Off,
             proposed: Moves::new(),
             moved: VecDeque::new(),

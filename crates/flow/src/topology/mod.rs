@@ -137,7 +137,7 @@ impl Topology {
     pub fn new(plan: Plan, layout: Layout) -> Result<Self, PlanError> {
         plan.validate()?;
         let workers = layout.all_workers();
-        let places = places_of(&plan.processes, workers)?;
+        let places = places_of(&plan.stream_processes, workers)?;
         let placement = |operator| Arc::new(placement_of(operator, &places, workers));
         let placements: Vec<_> = plan.operators.iter().map(placement).collect();
         let mut edges = Vec::new();
@@ -222,7 +222,7 @@ impl Topology {
 
 /// The workers that hold an operator's partitions at first: the one of its process, or all.
 fn placement_of(operator: &OperatorPlan, places: &[u32], workers: u32) -> Placement {
-    match operator.process {
+    match operator.stream_process {
         Some(process) => Placement::new(workers, vec![places[process]; operator.partitions as usize]),
         None => Placement::spread(operator.partitions, workers),
     }

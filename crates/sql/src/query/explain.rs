@@ -254,8 +254,9 @@ fn stream_lines(
 
 /// The place of an operator that is part of a process.
 fn place_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
-    let Some(process) = operator.process else { return String::new() };
-    let (name, place) = (&prepared.dataflow.plan.processes[process].name, prepared.dataflow.places[process]);
+    let Some(process) = operator.stream_process else { return String::new() };
+    let (name, place) =
+        (&prepared.dataflow.plan.stream_processes[process].name, prepared.dataflow.places[process]);
     format!(", process {name} on worker {place}")
 }
 

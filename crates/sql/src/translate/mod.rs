@@ -227,14 +227,14 @@ impl Translator {
         if short != name {
             operator.former_names.push(format!("{number} {name}"));
         }
-        OperatorPlan { process: self.process, identity, ..operator }
+        OperatorPlan { stream_process: self.process, identity, ..operator }
     }
 
     /// What the next operator computes, whatever else is in the plan: the node that it is for, and its number among the
     /// operators of that node.
     fn identity(&mut self) -> Option<String> {
         let process =
-            self.process.map_or("", |process| self.plan.processes[process].name.as_str()).to_owned();
+            self.process.map_or("", |process| self.plan.stream_processes[process].name.as_str()).to_owned();
         let (node, operators) = self.nodes.last_mut()?;
         *operators += 1;
         Some(format!("{:016x} {operators}", checksum(&format!("{process}\n{}", node.display_indent()))))

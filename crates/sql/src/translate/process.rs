@@ -17,7 +17,7 @@ impl Translator {
         if let Some((_, relation)) = known {
             return Ok(relation.clone());
         }
-        let number = self.plan.process(node.mark.0.plan.clone());
+        let number = self.plan.stream_process(node.mark.0.plan.clone());
         let outer = self.process.replace(number);
         let relation = self.output(&node.input).map(|relation| {
             let stream = self.received(relation.stream);
@@ -41,7 +41,7 @@ impl Translator {
     /// A stream as seen by the process being translated: received in its place, if it comes from elsewhere.
     pub(super) fn received(&mut self, stream: StreamRef) -> StreamRef {
         let Some(process) = self.process else { return stream };
-        let is_own = |operator: usize| self.plan.operators[operator].process == Some(process);
+        let is_own = |operator: usize| self.plan.operators[operator].stream_process == Some(process);
         if matches!(self.plan.root(stream).producer, Producer::Operator(operator) if is_own(operator)) {
             return stream;
         }
@@ -59,7 +59,7 @@ impl Translator {
 
     /// The worker of each process.
     pub fn places(&self) -> Result<Vec<u32>> {
-        places_of(&self.plan.processes, self.limits.workers).map_err(|error| match error {
+        places_of(&self.plan.stream_processes, self.limits.workers).map_err(|error| match error {
             PlanError::NoPlace { process, asked, places } => refuse(
                 format!(
                     "process {process} must run on {asked}, but the workers are 0 to {}",
