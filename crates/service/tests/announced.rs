@@ -1,22 +1,19 @@
 //! What a kill within a definition leaves: a view that is defined runs, and one that is dropped does not, even if the process got no
 //! further than the log.
 
+mod runtimes;
 mod statements;
 
 use std::path::Path;
 
-use tidemill_service::{FileCatalogLog, QueryState, Runtime, Session};
-use tidemill_sql::Planner;
+use tidemill_service::{QueryState, Runtime, Session};
 
+use self::runtimes::{open_journaled, start};
 use self::statements::{define, execute};
 
+/// A runtime with a session that runs what it defines.
 fn open(folder: &Path) -> (Runtime, Session) {
-    let log = FileCatalogLog::open(&folder.join("catalogue")).unwrap_or_else(|cause| panic!("{cause}"));
-    let mut planner = Planner::new();
-    planner.settings_mut().workers = 1;
-    let runtime = Runtime::open_journaled(planner, Box::new(log), &folder.join("journal"));
-    let runtime = runtime.unwrap_or_else(|cause| panic!("{cause}"));
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_journaled(folder);
     session.set_runs_definitions(true);
     (runtime, session)
 }
@@ -33,12 +30,6 @@ fn create(folder: &Path, session: &mut Session) {
     for (_, text) in DEFINITIONS {
         define(session, &text.replace("DIR", &folder.display().to_string()));
     }
-}
-
-fn start(session: &mut Session, name: &str) {
-    session.settings_mut().journal = session.runtime().query_folder(name);
-    let pipeline = session.pipeline_of(&[name]).unwrap_or_else(|error| panic!("{error}"));
-    session.runtime().start(name, pipeline, false).unwrap_or_else(|cause| panic!("{cause}"));
 }
 
 #[test]

@@ -1,26 +1,17 @@
 //! Deadlines over a whole catalogue: costs that are measured, later definitions that would break a deadline, and running queries
 //! that follow what changes beside them.
 
+mod runtimes;
 mod statements;
+mod waiting;
 
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
+use self::runtimes::start;
 use self::statements::{define, execute};
-use tidemill_service::{FileCatalogLog, QueryState, Reply, Runtime, Session};
+use self::waiting::{PATIENCE, until};
+use tidemill_service::{QueryState, Reply, Runtime, Session};
 use tidemill_sql::Planner;
-
-/// The longest that anything here may take.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
 
 /// A database on a machine that keeps measured costs in this folder.
 fn session(folder: &Path) -> Session {
@@ -31,11 +22,6 @@ fn session(folder: &Path) -> Session {
     session.set_checks_deadlines(true);
     define(&mut session, "CREATE VIEW s AS SELECT value FROM sequence(rate => 1000)");
     session
-}
-
-fn start(session: &mut Session, output: &str) {
-    let pipeline = session.pipeline_of(&[output]).unwrap_or_else(|error| panic!("{error}"));
-    session.runtime().start(output, pipeline, false).unwrap_or_else(|cause| panic!("{cause}"));
 }
 
 fn stop(session: &Session, query: &str) {
@@ -236,10 +222,7 @@ fn a_running_query_follows_what_changes_beside_it() {
 #[test]
 fn a_restart_brings_back_a_query_whose_deadline_a_later_definition_has_broken() {
     let folder = tempfile::tempdir().unwrap();
-    let open = || {
-        let log = FileCatalogLog::open(&folder.path().join("catalogue")).unwrap();
-        Runtime::open(Planner::new(), Box::new(log)).unwrap()
-    };
+    let open = || runtimes::open(Planner::new(), &folder.path().join("catalogue"));
     {
         let mut session = Session::new(&open());
         session.set_checks_deadlines(true);

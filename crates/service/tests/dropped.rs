@@ -1,7 +1,9 @@
 //! What is dropped is removed from the disk, whenever the process is killed, and nothing else is. The process that is killed is this
 //! test's own executable.
 
+mod fed;
 mod killed_process;
+mod runtimes;
 mod statements;
 
 use std::collections::BTreeSet;
@@ -10,32 +12,22 @@ use std::fs;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use self::fed::oracle::Random;
+use self::fed::until;
 use self::killed_process::KilledProcess;
+use self::runtimes::{open_journaled, start};
 use self::statements::{define, numbers};
-use tidemill_service::{FileCatalogLog, QueryState, Runtime, Session};
-use tidemill_sql::Planner;
+use tidemill_service::{QueryState, Session};
 
 /// Tells the process that it is the one to be killed, and where its database is.
 const FOLDER: &str = "TIDEMILL_TEST_DATABASE";
-const PATIENCE: Duration = Duration::from_secs(120);
 const NAMES: [&str; 2] = ["one", "two"];
 const ROWS: usize = 40;
 
-fn open(folder: &Path) -> (Runtime, Session) {
-    let log = FileCatalogLog::open(&folder.join("catalogue")).unwrap_or_else(|cause| panic!("{cause}"));
-    let mut planner = Planner::new();
-    planner.settings_mut().workers = 1;
-    planner.settings_mut().snapshot_every = Duration::from_millis(5);
-    let runtime = Runtime::open_journaled(planner, Box::new(log), &folder.join("journal"));
-    let runtime = runtime.unwrap_or_else(|cause| panic!("{cause}"));
-    let session = Session::new(&runtime);
-    (runtime, session)
-}
-
 /// A durable source of a name over the file, and a view of its rows.
-fn create(folder: &Path, runtime: &Runtime, session: &mut Session, name: &str) {
+fn create(folder: &Path, session: &mut Session, name: &str) {
     let rows = folder.join("rows.csv");
     define(
         session,
@@ -45,9 +37,7 @@ fn create(folder: &Path, runtime: &Runtime, session: &mut Session, name: &str) {
             rows.display()
         ),
     );
-    session.settings_mut().journal = runtime.query_folder(name);
-    let pipeline = session.pipeline_of(&[name]).unwrap_or_else(|error| panic!("{error}"));
-    runtime.start(name, pipeline, false).unwrap_or_else(|cause| panic!("{cause}"));
+    start(session, name);
 }
 
 fn drop_view(session: &mut Session, name: &str) {
@@ -70,11 +60,11 @@ fn folders(folder: &Path) -> (BTreeSet<String>, BTreeSet<String>) {
 fn child() {
     let Some(folder) = env::var_os(FOLDER) else { return };
     let folder = Path::new(&folder);
-    let (runtime, mut session) = open(folder);
+    let (_runtime, mut session) = open_journaled(folder);
     println!("\nready");
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         match line.split_once(' ').unwrap() {
-            ("create", name) => create(folder, &runtime, &mut session, name),
+            ("create", name) => create(folder, &mut session, name),
             ("drop", name) => drop_view(&mut session, name),
             _ => panic!("{line}"),
         }
@@ -82,19 +72,9 @@ fn child() {
     }
 }
 
-/// Numbers that look random, and are the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
-
 /// The disk has what the definitions name, and all that runs has every row.
 fn check(folder: &Path) {
-    let (runtime, mut session) = open(folder);
+    let (runtime, mut session) = open_journaled(folder);
     let is_defined = |name: &&str| runtime.catalog().has_output(name);
     let defined: Vec<&str> = NAMES.into_iter().filter(is_defined).collect();
     let (queries, streams) = folders(folder);
@@ -104,11 +84,8 @@ fn check(folder: &Path) {
         assert!(has_folder || !is_running, "{name} has no folder: {queries:?}");
         assert!(!has_folder || defined.contains(&name), "{name} was dropped: {queries:?}");
         if is_running {
-            let (begun, n) = (Instant::now(), format!("SELECT n FROM {name}"));
-            while numbers(&mut session, &n) != [ROWS as i64] {
-                assert!(begun.elapsed() < PATIENCE, "{name}: {:?}", numbers(&mut session, &n));
-                thread::sleep(Duration::from_millis(2));
-            }
+            let n = format!("SELECT n FROM {name}");
+            until(name, || numbers(&mut session, &n) == [ROWS as i64]);
         }
     }
     assert!(queries.iter().all(|name| name.starts_with("query-")), "{queries:?}");
@@ -160,24 +137,19 @@ fn a_killed_process_leaves_nothing_that_was_dropped_and_everything_else() {
 fn a_view_keeps_the_rows_of_a_source_that_was_dropped() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("rows.csv"), "id\n1\n2\n").unwrap();
-    let (runtime, mut session) = open(folder.path());
-    create(folder.path(), &runtime, &mut session, "one");
+    let (runtime, mut session) = open_journaled(folder.path());
+    create(folder.path(), &mut session, "one");
     define(&mut session, "DROP SOURCE one_rows");
-    let n = |session: &mut Session| numbers(session, "SELECT n FROM one");
-    let until = |session: &mut Session, expected: i64| {
-        let begun = Instant::now();
-        while n(session) != [expected] {
-            assert!(begun.elapsed() < PATIENCE, "{:?}", n(session));
-            thread::sleep(Duration::from_millis(2));
-        }
+    let has = |session: &mut Session, rows: i64| {
+        until("all rows are counted", || numbers(session, "SELECT n FROM one") == [rows]);
     };
-    until(&mut session, 2);
+    has(&mut session, 2);
     drop((session, runtime));
-    let (runtime, mut session) = open(folder.path());
+    let (runtime, mut session) = open_journaled(folder.path());
     assert_eq!(folders(folder.path()).1.len(), 1);
     let mut file = fs::OpenOptions::new().append(true).open(folder.path().join("rows.csv")).unwrap();
     writeln!(file, "3").unwrap();
-    until(&mut session, 3);
+    has(&mut session, 3);
     define(&mut session, "DROP MATERIALIZED VIEW one");
     assert_eq!(folders(folder.path()), Default::default());
     drop(runtime);

@@ -3,6 +3,7 @@
 
 mod fed;
 mod killed_process;
+mod runtimes;
 mod statements;
 
 use std::collections::BTreeMap;
@@ -11,14 +12,14 @@ use std::fs;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tidemill_service::{FileCatalogLog, QueryState, Runtime, Session};
-use tidemill_sql::Planner;
+use tidemill_service::QueryState;
 
-use self::fed::PATIENCE;
 use self::fed::oracle::Random;
+use self::fed::until;
 use self::killed_process::KilledProcess;
+use self::runtimes::{open, open_session, planner, start};
 use self::statements::define;
 
 /// Tells the process that it is the one to be killed, and where its catalogue is.
@@ -27,19 +28,11 @@ const NAMES: [&str; 3] = ["one", "two", "three"];
 const RUNS: u64 = 25;
 const STEPS: usize = 12;
 
-fn open(folder: &Path) -> Runtime {
-    let log = FileCatalogLog::open(folder).unwrap_or_else(|cause| panic!("{cause}"));
-    let mut planner = Planner::new();
-    planner.settings_mut().workers = 1;
-    Runtime::open(planner, Box::new(log)).unwrap_or_else(|cause| panic!("{cause}"))
-}
-
 /// Carries out the steps that it reads, and answers each.
 #[test]
 fn child() {
     let Some(folder) = env::var_os(FOLDER) else { return };
-    let runtime = open(Path::new(&folder));
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner(), Path::new(&folder));
     // The harness has written the test's name.
     println!();
     for name in NAMES {
@@ -58,10 +51,7 @@ fn child() {
                 ),
             ),
             "drop" => define(&mut session, &format!("DROP MATERIALIZED VIEW {name}")),
-            "start" => {
-                let pipeline = session.pipeline_of(&[name]).unwrap_or_else(|error| panic!("{error}"));
-                runtime.start(name, pipeline, false).unwrap();
-            }
+            "start" => start(&mut session, name),
             "stop" => {
                 runtime.stop(name).unwrap();
                 runtime.wait(name).unwrap();
@@ -151,8 +141,7 @@ fn a_durable_query_goes_on_after_a_kill() {
     let at = |name: &str| folder.path().join(name).display().to_string();
     fs::write(at("in.csv"), "id\n").unwrap();
     {
-        let runtime = open(Path::new(&at("catalogue")));
-        let mut session = Session::new(&runtime);
+        let (_runtime, mut session) = open_session(planner(), Path::new(&at("catalogue")));
         let script = format!(
             "SET journal = '{}'; SET snapshot_every = '20 ms';
              CREATE SOURCE rows (id BIGINT) WITH (path = '{}', follow = true, durable = true);
@@ -162,8 +151,7 @@ fn a_durable_query_goes_on_after_a_kill() {
             at("out.csv")
         );
         define(&mut session, &script);
-        let pipeline = session.pipeline_of(&["copied"]).unwrap_or_else(|error| panic!("{error}"));
-        runtime.start("copied", pipeline, false).unwrap();
+        start(&mut session, "copied");
     }
     let mut random = Random(11);
     let mut written = 0;
@@ -180,20 +168,15 @@ fn a_durable_query_goes_on_after_a_kill() {
         }
         killed.kill();
     }
-    let runtime = open(Path::new(&at("catalogue")));
+    let runtime = open(planner(), Path::new(&at("catalogue")));
     assert!(runtime.recovered("copied").unwrap().is_some());
-    let begun = Instant::now();
     let expected: Vec<String> = (0..written).map(|id| id.to_string()).collect();
-    loop {
+    until("every row is there", || {
         let text = fs::read_to_string(at("out.csv")).unwrap_or_default();
         let rows: Vec<&str> = text.lines().skip(1).collect();
         assert!(rows.len() <= expected.len(), "{rows:?}");
-        if rows == expected {
-            break;
-        }
-        assert!(begun.elapsed() < PATIENCE, "{rows:?}");
-        thread::sleep(Duration::from_millis(5));
-    }
+        rows == expected
+    });
     runtime.stop("copied").unwrap();
     runtime.wait("copied").unwrap();
 }

@@ -3,6 +3,7 @@
 
 mod fed;
 mod killed_process;
+mod runtimes;
 mod statements;
 
 use std::env;
@@ -12,33 +13,22 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use tidemill_service::{FileCatalogLog, QueryState, Runtime, Session};
-use tidemill_sql::Planner;
+use tidemill_service::QueryState;
 
 use self::fed::oracle::Random;
 use self::fed::until;
 use self::killed_process::KilledProcess;
+use self::runtimes::{open_journaled, start};
 use self::statements::define;
 
 /// Tells the process that it is the one to be killed, and where its database is.
 const FOLDER: &str = "TIDEMILL_TEST_DATABASE";
 
-fn open(folder: &Path) -> (Runtime, Session) {
-    let log = FileCatalogLog::open(&folder.join("catalogue")).unwrap_or_else(|cause| panic!("{cause}"));
-    let mut planner = Planner::new();
-    planner.settings_mut().workers = 1;
-    planner.settings_mut().snapshot_every = Duration::from_millis(5);
-    let runtime = Runtime::open_journaled(planner, Box::new(log), &folder.join("journal"));
-    let runtime = runtime.unwrap_or_else(|cause| panic!("{cause}"));
-    let session = Session::new(&runtime);
-    (runtime, session)
-}
-
 /// Carries out the statements that it reads, and answers each.
 #[test]
 fn child() {
     let Some(folder) = env::var_os(FOLDER) else { return };
-    let (runtime, mut session) = open(Path::new(&folder));
+    let (runtime, mut session) = open_journaled(Path::new(&folder));
     println!("\nstate {}", runtime.state("copied").unwrap().name());
     for line in io::stdin().lock().lines().map_while(Result::ok) {
         define(&mut session, &line);
@@ -60,7 +50,7 @@ fn a_killed_process_has_stopped_what_it_said_and_loses_nothing() {
     let (source, target) = (folder.join("in.csv"), folder.join("out.csv"));
     fs::write(&source, "id\n").unwrap();
     {
-        let (runtime, mut session) = open(folder);
+        let (_runtime, mut session) = open_journaled(folder);
         let script = format!(
             "CREATE SOURCE rows (id BIGINT) WITH (path = '{}', follow = true, durable = true);
              CREATE SINK copied WITH (path = '{}') AS SELECT id FROM rows;
@@ -69,11 +59,7 @@ fn a_killed_process_has_stopped_what_it_said_and_loses_nothing() {
             target.display()
         );
         define(&mut session, &script);
-        for name in ["copied", "total"] {
-            session.settings_mut().journal = runtime.query_folder(name);
-            let pipeline = session.pipeline_of(&[name]).unwrap_or_else(|error| panic!("{error}"));
-            runtime.start(name, pipeline, false).unwrap();
-        }
+        ["copied", "total"].into_iter().for_each(|name| start(&mut session, name));
     }
     let mut random = Random(11);
     let (mut written, mut state) = (0, vec![QueryState::Running]);
@@ -106,7 +92,7 @@ fn a_killed_process_has_stopped_what_it_said_and_loses_nothing() {
         let done = waited_for + killed.kill();
         state = states[done..states.len().min(done + 2)].to_vec();
     }
-    let (runtime, mut session) = open(folder);
+    let (runtime, mut session) = open_journaled(folder);
     define(&mut session, "START SINK copied");
     let rows = || -> Vec<u64> {
         let text = fs::read_to_string(&target).unwrap_or_default();

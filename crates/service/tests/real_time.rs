@@ -1,28 +1,19 @@
 //! Queries in pools beside queries under the clock of the database: the same rows, and what each has done.
 
+mod runtimes;
 mod statements;
+mod waiting;
 
 use std::fs;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
+use self::runtimes::start;
 use self::statements::{define, execute, numbers};
+use self::waiting::until;
 use tidemill_service::{Reply, Runtime, Session};
 use tidemill_sql::Planner;
-
-/// The longest that anything here may take.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
 
 fn runtime() -> (Runtime, Session) {
     let mut planner = Planner::new();
@@ -30,11 +21,6 @@ fn runtime() -> (Runtime, Session) {
     let runtime = Runtime::new(planner);
     let session = Session::new(&runtime);
     (runtime, session)
-}
-
-fn start(session: &mut Session, output: &str) {
-    let pipeline = session.pipeline_of(&[output]).unwrap_or_else(|error| panic!("{error}"));
-    session.runtime().start(output, pipeline, false).unwrap_or_else(|cause| panic!("{cause}"));
 }
 
 fn text(session: &mut Session, statement: &str) -> String {

@@ -1,27 +1,20 @@
 //! What a runtime brings back: queries that ran run again, stopped ones do not, and what fails fails alone.
 
+mod runtimes;
 mod statements;
+mod waiting;
 
 use std::fs;
-use std::path::Path;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use self::runtimes::{log, open, open_session, planner, start};
 use self::statements::{define, execute, numbers};
+use self::waiting::{PATIENCE, until};
 use tidemill_engine::arrow::array::ArrayRef;
 use tidemill_engine::arrow::schema::DataType;
-use tidemill_service::{FileCatalogLog, QueryState, Runtime, Session};
+use tidemill_service::{QueryState, Runtime, Session};
 use tidemill_sql::Planner;
-
-/// The longest that anything here may take.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-fn planner() -> Planner {
-    let mut planner = Planner::new();
-    planner.settings_mut().workers = 1;
-    planner
-}
 
 /// A planner of a program that has a function `same()`.
 fn planner_with_same() -> Planner {
@@ -31,11 +24,6 @@ fn planner_with_same() -> Planner {
     planner
 }
 
-fn open(planner: Planner, folder: &Path) -> Runtime {
-    let log = FileCatalogLog::open(folder).unwrap_or_else(|cause| panic!("{cause}"));
-    Runtime::open(planner, Box::new(log)).unwrap_or_else(|cause| panic!("{cause}"))
-}
-
 fn why_not(session: &mut Session, script: &str) -> String {
     match execute(session, script) {
         Ok(_) => panic!("{script} works"),
@@ -43,25 +31,11 @@ fn why_not(session: &mut Session, script: &str) -> String {
     }
 }
 
-fn start(session: &mut Session, name: &str) {
-    let pipeline = session.pipeline_of(&[name]).unwrap_or_else(|error| panic!("{error}"));
-    session.runtime().start(name, pipeline, false).unwrap_or_else(|cause| panic!("{cause}"));
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(2));
-    }
-}
-
 #[test]
 fn what_ran_runs_again_and_what_was_stopped_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let (path, file) = (folder.path().join("catalogue"), folder.path().join("rows.csv"));
-    let runtime = open(planner(), &path);
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner(), &path);
     let script = format!(
         "CREATE MATERIALIZED VIEW endless AS SELECT count(*) AS n FROM sequence(rate => 1000);
          CREATE MATERIALIZED VIEW stopped AS SELECT count(*) AS n FROM sequence(rate => 1000);
@@ -85,8 +59,7 @@ fn what_ran_runs_again_and_what_was_stopped_does_not() {
     // A sink that has written everything must not be written again.
     fs::write(&file, "kept").unwrap();
     for _ in 0..2 {
-        let runtime = open(planner(), &path);
-        let mut session = Session::new(&runtime);
+        let (runtime, mut session) = open_session(planner(), &path);
         let queries = runtime.queries();
         let names: Vec<&str> = queries.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["endless", "filled"]);
@@ -108,8 +81,7 @@ fn what_ran_runs_again_and_what_was_stopped_does_not() {
 fn a_query_keeps_the_settings_that_it_was_started_with() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue");
-    let runtime = open(planner(), &path);
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner(), &path);
     define(
         &mut session,
         "SET max_latency = '7 ms'; SET max_result_rows = 3;
@@ -130,8 +102,7 @@ fn a_query_keeps_the_settings_that_it_was_started_with() {
 fn a_definition_that_fails_does_not_take_the_others_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue");
-    let runtime = open(planner_with_same(), &path);
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner_with_same(), &path);
     define(
         &mut session,
         "CREATE VIEW base AS SELECT same(value) AS value FROM sequence(rate => 1000);
@@ -146,8 +117,7 @@ fn a_definition_that_fails_does_not_take_the_others_with_it() {
     drop((session, runtime));
 
     // The program has lost its function.
-    let runtime = open(planner(), &path);
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner(), &path);
     let catalog = runtime.catalog();
     let failed = catalog.failed_definitions().iter().map(|failed| {
         let (_, name) = failed.defines.as_ref().unwrap();
@@ -187,8 +157,7 @@ fn a_definition_that_fails_does_not_take_the_others_with_it() {
 
     // Whether the program has its function again or not, the catalogue is the same now.
     for planner in [planner(), planner_with_same()] {
-        let runtime = open(planner, &path);
-        let mut session = Session::new(&runtime);
+        let (runtime, mut session) = open_session(planner, &path);
         assert!(runtime.catalog().failed_definitions().is_empty());
         assert_eq!(runtime.catalog().version(), 12);
         assert_eq!(numbers(&mut session, "SELECT value FROM after ORDER BY 1"), [0, 1]);
@@ -202,8 +171,7 @@ fn a_definition_that_fails_does_not_take_the_others_with_it() {
 fn functions_and_what_uses_them_mean_the_same_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue");
-    let runtime = open(planner(), &path);
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner(), &path);
     define(
         &mut session,
         "CREATE FUNCTION more(x BIGINT) RETURNS BIGINT AS 'x + 1';
@@ -218,8 +186,7 @@ fn functions_and_what_uses_them_mean_the_same_after_a_restart() {
     let numbers_before = numbers(&mut session, asked);
     drop((session, runtime));
 
-    let runtime = open(planner(), &path);
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner(), &path);
     assert_eq!(numbers(&mut session, asked), numbers_before);
     let error = why_not(&mut session, "DROP FUNCTION more");
     assert!(
@@ -239,8 +206,7 @@ fn functions_whose_definitions_fail_keep_their_names_and_what_they_use() {
     let folder = tempfile::tempdir().unwrap();
     let (path, file) = (folder.path().join("catalogue"), folder.path().join("rows.csv"));
     std::fs::write(&file, "id\n1\n2\n").unwrap();
-    let runtime = open(planner(), &path);
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner(), &path);
     define(
         &mut session,
         &format!(
@@ -257,8 +223,7 @@ fn functions_whose_definitions_fail_keep_their_names_and_what_they_use() {
     drop((session, runtime));
 
     std::fs::remove_file(&file).unwrap();
-    let runtime = open(planner(), &path);
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner(), &path);
     assert_eq!(runtime.catalog().failed_definitions().len(), 3);
     for (statement, reason) in [
         ("SELECT * FROM from_on(1)", "the definition of `from_on` has failed"),
@@ -278,8 +243,7 @@ fn functions_whose_definitions_fail_keep_their_names_and_what_they_use() {
     drop((session, runtime));
 
     std::fs::write(&file, "id\n1\n2\n").unwrap();
-    let runtime = open(planner(), &path);
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner(), &path);
     assert_eq!(numbers(&mut session, asked), [4, 6]);
     drop((session, runtime));
 
@@ -302,8 +266,7 @@ fn a_query_that_cannot_be_opened_fails_alone_and_is_tried_again() {
     let folder = tempfile::tempdir().unwrap();
     let (path, sub) = (folder.path().join("catalogue"), folder.path().join("sub"));
     fs::create_dir(&sub).unwrap();
-    let runtime = open(planner(), &path);
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner(), &path);
     let script = format!(
         "CREATE SINK s WITH (path = '{}') AS SELECT value FROM sequence(rate => 100);
          CREATE MATERIALIZED VIEW well AS SELECT count(*) AS n FROM sequence(rate => 1000)",
@@ -338,8 +301,7 @@ fn a_query_that_cannot_be_opened_fails_alone_and_is_tried_again() {
 fn dropping_what_a_query_writes_ends_the_query() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue");
-    let runtime = open(planner(), &path);
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner(), &path);
     define(
         &mut session,
         "CREATE MATERIALIZED VIEW one AS SELECT count(*) AS n FROM sequence(rate => 1000);
@@ -368,8 +330,7 @@ fn dropping_what_a_query_writes_ends_the_query() {
 fn an_idle_runtime_starts_nothing_and_forgets_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue");
-    let runtime = open(planner(), &path);
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner(), &path);
     define(
         &mut session,
         "CREATE MATERIALIZED VIEW kept AS SELECT count(*) AS n FROM sequence(rate => 1000);
@@ -379,8 +340,7 @@ fn an_idle_runtime_starts_nothing_and_forgets_nothing() {
     start(&mut session, "dropped");
     drop((session, runtime));
 
-    let log = FileCatalogLog::open(&path).unwrap_or_else(|cause| panic!("{cause}"));
-    let runtime = Runtime::open_idle(planner(), Box::new(log)).unwrap_or_else(|cause| panic!("{cause}"));
+    let runtime = Runtime::open_idle(planner(), log(&path)).unwrap_or_else(|cause| panic!("{cause}"));
     let mut session = Session::new(&runtime);
     assert!(runtime.queries().iter().all(|(_, state)| *state == QueryState::Failed));
     assert!(runtime.wait("kept").unwrap_err().to_string().contains("only definitions were asked for"));
@@ -397,8 +357,7 @@ fn an_idle_runtime_starts_nothing_and_forgets_nothing() {
 fn a_definition_does_not_depend_on_what_runs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue");
-    let runtime = open(planner(), &path);
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner(), &path);
     define(&mut session, "CREATE MATERIALIZED VIEW a AS SELECT value FROM sequence(rate => 1000)");
     start(&mut session, "a");
     until("the view stays empty", || !numbers(&mut session, "SELECT value FROM a LIMIT 1").is_empty());
@@ -413,10 +372,9 @@ fn a_definition_does_not_depend_on_what_runs() {
 #[test]
 fn a_database_that_is_closed_in_order_has_committed_everything_and_runs_again() {
     let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log");
+    let path = folder.path().join("log");
     let out = folder.path().join("out.csv");
-    let runtime = open(planner(), &log);
-    let mut session = Session::new(&runtime);
+    let (runtime, mut session) = open_session(planner(), &path);
     let out_path = out.display();
     define(
         &mut session,
@@ -437,7 +395,7 @@ fn a_database_that_is_closed_in_order_has_committed_everything_and_runs_again() 
     assert!(refused.unwrap().unwrap_err().message.contains("being closed"));
     drop((session, runtime));
 
-    let again = open(planner(), &log);
+    let again = open(planner(), &path);
     let states = again.queries();
     let running = |name: &str| (name.to_owned(), QueryState::Running);
     assert_eq!(states, [running("kept"), running("many")], "the one that was done is not started again");

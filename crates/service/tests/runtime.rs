@@ -1,21 +1,20 @@
 //! Several queries under one catalogue, and several sessions over it.
 
 mod statements;
+mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use self::statements::{define, execute, numbers, numbers_of};
+use self::waiting::until;
 use tidemill_engine::arrow::array::{Int64Array, RecordBatch};
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef};
 use tidemill_engine::{Cause, Polled, Source};
 use tidemill_service::{Error, QueryState, Reply, Runtime, Session};
 use tidemill_sql::{Generator, Planner, Projected, SourceDefinition, parse};
-
-/// The longest that anything here may take.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 fn runtime() -> Runtime {
     let mut planner = Planner::new();
@@ -26,14 +25,6 @@ fn runtime() -> Runtime {
 fn start(session: &mut Session, name: &str) -> Result<(), Cause> {
     let pipeline = session.pipeline_of(&[name]).unwrap_or_else(|error| panic!("{error}"));
     session.runtime().clone().start(name, pipeline, false)
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// `failing()`: ends with an error as soon as the flag is set, and has no rows before.

@@ -1,14 +1,10 @@
 //! Users: who there is survives a restart, and somebody can always change it.
 
-use std::path::Path;
+mod runtimes;
 
-use tidemill_service::{FileCatalogLog, Role, Runtime, User};
-use tidemill_sql::Planner;
+use tidemill_service::{Role, Runtime, User};
 
-fn open(folder: &Path) -> Runtime {
-    let log = FileCatalogLog::open(folder).unwrap_or_else(|cause| panic!("{cause}"));
-    Runtime::open(Planner::new(), Box::new(log)).unwrap_or_else(|cause| panic!("{cause}"))
-}
+use self::runtimes::{open, planner};
 
 fn user(name: &str, role: Role) -> User {
     User { name: name.to_owned(), role, verifier: format!("of {name}") }
@@ -18,7 +14,7 @@ fn user(name: &str, role: Role) -> User {
 fn users_are_there_again_when_the_database_is_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue");
-    let runtime = open(&path);
+    let runtime = open(planner(), &path);
     assert!(!runtime.has_users());
     runtime.create_user(user("ada", Role::Owner)).unwrap();
     runtime.create_user(user("bob", Role::Reader)).unwrap();
@@ -27,7 +23,7 @@ fn users_are_there_again_when_the_database_is_opened_again() {
     runtime.drop_user("eve").unwrap();
     drop(runtime);
 
-    let again = open(&path);
+    let again = open(planner(), &path);
     let bob = User { verifier: "another".to_owned(), ..user("bob", Role::Writer) };
     assert_eq!(again.users(), [user("ada", Role::Owner), bob]);
     assert_eq!(again.user("eve"), None);
@@ -35,7 +31,7 @@ fn users_are_there_again_when_the_database_is_opened_again() {
 
 #[test]
 fn an_owner_stays_as_long_as_there_are_others() {
-    let runtime = Runtime::new(Planner::new());
+    let runtime = Runtime::new(planner());
     let why = |result: Result<(), _>| {
         result.map_err(|cause: tidemill_engine::Cause| cause.to_string()).unwrap_err()
     };
@@ -62,6 +58,6 @@ fn only_the_owner_of_the_folder_reads_what_proves_passwords() {
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue");
-    open(&path).create_user(user("ada", Role::Owner)).unwrap();
+    open(planner(), &path).create_user(user("ada", Role::Owner)).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
 }

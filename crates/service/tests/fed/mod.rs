@@ -1,21 +1,21 @@
 //! Sources whose rows a test feeds.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 pub mod oracle;
+#[path = "../waiting/mod.rs"]
+mod waiting;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidemill_engine::arrow::array::{Int64Array, RecordBatch};
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef};
 use tidemill_engine::{Cause, Polled, Source};
 use tidemill_sql::{DurableStream, Generator, Planner, SourceDefinition};
-
-/// The longest that anything may take.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub use waiting::{PATIENCE, until};
 
 /// A key and a value.
 pub type Row = (i64, i64);
@@ -100,14 +100,5 @@ impl Fed {
             &format!("{name}_rows"),
             Generator::new("rows of a test", &[], move |_| Ok(definition.clone())),
         );
-    }
-}
-
-/// Waits until something is so.
-pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(1));
     }
 }
