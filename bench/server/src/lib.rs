@@ -9,6 +9,7 @@ mod answers;
 mod check;
 mod clients;
 mod feed;
+mod gateways;
 mod load;
 mod metrics;
 mod questions;
@@ -17,7 +18,7 @@ mod server_process;
 mod setup;
 mod unwanted;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
@@ -25,6 +26,7 @@ use clap::value_parser;
 
 use clients::connect;
 use feed::Feed;
+pub use gateways::{GatewayArguments, measure_gateways};
 use load::Load;
 use questions::{KINDS, Kind};
 use server_process::ServerProcess;
@@ -90,16 +92,16 @@ impl Arguments {
             },
         }
     }
+}
 
-    fn program(&self) -> anyhow::Result<PathBuf> {
-        let program = match &self.server {
-            Some(program) => program.clone(),
-            None => std::env::current_exe()?.with_file_name("tidemill"),
-        };
-        program.canonicalize().with_context(|| {
-            format!("{} is not there; build it, or name it with --server", program.display())
-        })
-    }
+/// The program `tidemill` at this path; `None`: the one beside this program.
+fn program_beside(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let program = match named {
+        Some(program) => program.to_owned(),
+        None => std::env::current_exe()?.with_file_name("tidemill"),
+    };
+    let context = || format!("{} is not there; build it, or name it with --server", program.display());
+    program.canonicalize().with_context(context)
 }
 
 /// Measures, and prints tables while it continues.
@@ -112,8 +114,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     check_open_files(most)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     // Some more, for those who look and for those who are unwanted.
-    let server =
-        ServerProcess::start(&arguments.program()?, most + setup::OTHER_SESSIONS, sizes.memory_bytes())?;
+    let server = ServerProcess::start(
+        &program_beside(arguments.server.as_deref())?,
+        most + setup::OTHER_SESSIONS,
+        sizes.memory_bytes(),
+    )?;
     runtime.block_on(measure(&sizes, &server))?;
     server.stop()
 }

@@ -64,6 +64,8 @@ enum Command {
     #[cfg(feature = "sql")]
     Serve(sql::Serve),
     #[cfg(feature = "sql")]
+    Gateway(sql::Gateway),
+    #[cfg(feature = "sql")]
     Status(sql::ShowStatus),
     #[cfg(feature = "sql")]
     Top(sql::Top),
@@ -76,7 +78,7 @@ impl Command {
     /// Whether it runs for so long that nobody waits for its end.
     fn is_unattended(&self) -> bool {
         #[cfg(feature = "sql")]
-        return matches!(self, Command::Run(_) | Command::Serve(_));
+        return matches!(self, Command::Run(_) | Command::Serve(_) | Command::Gateway(_));
         #[cfg(not(feature = "sql"))]
         false
     }
@@ -125,6 +127,8 @@ fn main() -> ExitCode {
         Command::Validate(command) => command.run(),
         #[cfg(feature = "sql")]
         Command::Serve(command) => command.run(log.map(|(log, _)| log)),
+        #[cfg(feature = "sql")]
+        Command::Gateway(command) => command.run(),
         #[cfg(feature = "sql")]
         Command::Status(command) => command.run(),
         #[cfg(feature = "sql")]

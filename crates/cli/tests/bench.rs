@@ -82,13 +82,21 @@ fn a_server_is_asked_while_rows_come_in() {
     tidemill_bench_server::run(&arguments).unwrap_or_else(|error| panic!("{error:?}"));
 }
 
-fn quick() -> tidemill_bench_server::Arguments {
+/// Each number of gateways answers like a loop over all rows, and each gateway says how long its cycles take.
+#[test]
+fn the_cycles_of_gateways_are_measured() {
+    let server = Some(env!("CARGO_BIN_EXE_tidemill").into());
+    let arguments = tidemill_bench_server::GatewayArguments { server, gateways: vec![1, 2], ..quick() };
+    tidemill_bench_server::measure_gateways(&arguments).unwrap_or_else(|error| panic!("{error:?}"));
+}
+
+fn quick<A: clap::Args>() -> A {
     #[derive(clap::Parser)]
-    struct Command {
+    struct Command<A: clap::Args> {
         #[command(flatten)]
-        arguments: tidemill_bench_server::Arguments,
+        arguments: A,
     }
-    <Command as clap::Parser>::parse_from(["bench", "--quick"]).arguments
+    <Command<A> as clap::Parser>::parse_from(["bench", "--quick"]).arguments
 }
 
 /// A core that this process may use.

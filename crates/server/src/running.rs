@@ -40,6 +40,9 @@ fn has_input(input: Option<&SinkInput>) -> bool {
 }
 
 fn start(session: &mut Session, name: &str) -> Result<(), Report> {
+    if session.runtime().is_at_gateways(name) {
+        return session.start_at_gateways(name).map_err(|cause| defined_only(name, Report::from(cause)));
+    }
     let pipeline = session.pipeline_by_itself(name).map_err(Report::from);
     let started = pipeline.and_then(|pipeline| {
         end(session, name)?;
@@ -49,11 +52,13 @@ fn start(session: &mut Session, name: &str) -> Result<(), Report> {
     if started.is_err() {
         session.runtime().withdraw(name)?;
     }
-    started.map_err(|report| {
-        let message = format!("'{name}' is defined, but it is not running: {}", report.message);
-        let hint = report.hint.unwrap_or_else(|| "START it once the cause is fixed, or DROP it".to_owned());
-        Report { message, hint: Some(hint), ..report }
-    })
+    started.map_err(|report| defined_only(name, report))
+}
+
+fn defined_only(name: &str, report: Report) -> Report {
+    let message = format!("'{name}' is defined, but it is not running: {}", report.message);
+    let hint = report.hint.unwrap_or_else(|| "START it once the cause is fixed, or DROP it".to_owned());
+    Report { message, hint: Some(hint), ..report }
 }
 
 /// Ends the query of this name, if there is one.

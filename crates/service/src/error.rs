@@ -14,6 +14,15 @@ pub enum Error {
     Query(#[from] Cause),
 }
 
+impl From<Error> for Cause {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Statement(error) => (*error).into(),
+            Error::Query(cause) => cause,
+        }
+    }
+}
+
 impl From<TextError> for Error {
     fn from(error: TextError) -> Self {
         Error::Statement(Box::new(error))

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_engine::Cause;
 use tidemill_sql::{Catalog, Definition, ViewHandle};
+use tidemill_store::remote::Endpoint;
 
 use crate::catalog_log::CatalogLog;
 use crate::catalog_record::{CatalogRecord, StartedQuery};
@@ -38,6 +39,8 @@ struct Versions {
     readable: Catalog,
     /// The views that were started, by name. They stay when their query has ended.
     views: BTreeMap<String, ViewHandle>,
+    /// The gateways that views have parts at, by name, as readers know them; `None`: the sources enter in this process.
+    gateways: Option<BTreeMap<String, Arc<Endpoint>>>,
 }
 
 struct Log {
@@ -61,12 +64,26 @@ impl Versions {
         self.views.retain(|_, view| self.defined.has_view(view));
         self.readable = self.defined.clone();
         self.views.values().for_each(|view| self.readable.attach_view(view));
+        let Some(gateways) = &mut self.gateways else { return };
+        for view in self.defined.views_at_gateways() {
+            let endpoint = |name: &String| endpoint_of(gateways, name);
+            let endpoints = self.defined.gateways_of(&view).iter().map(endpoint).collect();
+            self.readable.attach_gateways(&view, endpoints);
+        }
     }
 }
 
+fn endpoint_of(gateways: &mut BTreeMap<String, Arc<Endpoint>>, name: &str) -> Arc<Endpoint> {
+    let new = || Arc::new(Endpoint::new(format!("gateway '{name}'")));
+    Arc::clone(gateways.entry(name.to_owned()).or_insert_with(new))
+}
+
 impl KeptCatalog {
-    pub fn new(catalog: Catalog, log: Box<dyn CatalogLog>, users: Users) -> KeptCatalog {
-        let versions = Versions { readable: catalog.clone(), defined: catalog, views: BTreeMap::new() };
+    pub fn new(catalog: Catalog, log: Box<dyn CatalogLog>, users: Users, has_gateways: bool) -> KeptCatalog {
+        let gateways = has_gateways.then(BTreeMap::new);
+        let mut versions =
+            Versions { readable: catalog.clone(), defined: catalog, views: BTreeMap::new(), gateways };
+        versions.attach();
         let log = Log {
             log,
             started: BTreeMap::new(),
@@ -75,6 +92,11 @@ impl KeptCatalog {
             announced: BTreeMap::new(),
         };
         KeptCatalog { log: Mutex::new(log), versions: Mutex::new(versions), users: Mutex::new(users) }
+    }
+
+    /// How readers know this gateway.
+    pub fn endpoint(&self, gateway: &str) -> Arc<Endpoint> {
+        endpoint_of(lock(&self.versions).gateways.get_or_insert_with(BTreeMap::new), gateway)
     }
 
     /// The newest version, without the rows of views that run.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tidemill_engine::{Cause, DatabaseClock, RING_BYTES_MAX};
-use tidemill_sql::{Definition, Planner, Settings, StatementKind, parse};
+use tidemill_sql::{Definition, GatewayPlace, Planner, Settings, StatementKind, parse};
 
 use crate::Runtime;
 use crate::catalog_log::CatalogLog;
@@ -59,6 +59,7 @@ impl Runtime {
     ) -> Result<Runtime, Cause> {
         let (runtime, Started { running: queries, stopped }) =
             Runtime::with_definitions(planner, log, clock)?;
+        let queries = runtime.without_those_at_gateways(queries);
         let all: Vec<StartedQuery> = queries.iter().chain(&stopped).cloned().collect();
         runtime.remove_superfluous(&all);
         // Before a source is opened whose rows they need.
@@ -133,6 +134,21 @@ impl Runtime {
             runtime.set_paths_in(folder);
         }
         Ok((runtime, started.in_order()))
+    }
+
+    /// The queries that run in this process. Those at gateways are started with [`start_gateways`](Runtime::start_gateways).
+    fn without_those_at_gateways(&self, queries: Vec<StartedQuery>) -> Vec<StartedQuery> {
+        if self.defaults().gateways != GatewayPlace::Elsewhere {
+            return queries;
+        }
+        let catalog = self.defined_catalog();
+        let is_at_gateways = |query: &StartedQuery| !catalog.gateways_of(&query.name).is_empty();
+        let (at_gateways, here): (Vec<_>, Vec<_>) = queries.into_iter().partition(is_at_gateways);
+        for query in &at_gateways {
+            self.kept_catalog().note_started(query.name.clone());
+        }
+        self.at_gateways().extend(at_gateways);
+        here
     }
 
     fn start_again(&self, query: StartedQuery) {

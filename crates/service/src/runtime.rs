@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use tidemill_engine::{Cause, DatabaseClock, Recovered, set_aside};
 use tidemill_sql::{
-    Catalog, Explained, Planner, QueryStatus, ReaderTurns, Settings, StatementKind, ViewHandle, closest,
+    Catalog, Explained, GatewayPlace, Planner, QueryStatus, ReaderTurns, Settings, StatementKind, ViewHandle,
+    closest,
 };
 
 use crate::catalog_log::{CatalogLog, MemoryCatalogLog};
@@ -17,6 +18,7 @@ use crate::change::Changes;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::execution::Execution;
+use crate::gateways::Gateways;
 use crate::kept_catalog::{KeptCatalog, lock};
 use crate::plan_report::PlanReport;
 use crate::query::NamedQuery;
@@ -59,6 +61,9 @@ struct RuntimeState {
     readers: ReaderTurns,
     /// What the clients of its sessions have not read.
     unread: UnreadBytes,
+    /// The queries that run at gateways, in the order in which they were started.
+    at_gateways: Mutex<Vec<StartedQuery>>,
+    gateways: OnceLock<Gateways>,
 }
 
 impl Runtime {
@@ -75,7 +80,8 @@ impl Runtime {
         clock: DatabaseClock,
     ) -> Runtime {
         let defaults = planner.settings().clone();
-        let catalog = KeptCatalog::new(planner.into_catalog(), log, users);
+        let has_gateways = defaults.gateways == GatewayPlace::Elsewhere;
+        let catalog = KeptCatalog::new(planner.into_catalog(), log, users, has_gateways);
         Runtime {
             shared: Arc::new(RuntimeState {
                 catalog,
@@ -89,6 +95,8 @@ impl Runtime {
                 changes: Changes::default(),
                 readers: reader_turns(),
                 unread: UnreadBytes::default(),
+                at_gateways: Mutex::default(),
+                gateways: OnceLock::new(),
             }),
         }
     }
@@ -160,6 +168,19 @@ impl Runtime {
         self.shared.is_idle.load(Ordering::SeqCst)
     }
 
+    pub(crate) fn gateways(&self) -> Option<&Gateways> {
+        self.shared.gateways.get()
+    }
+
+    pub(crate) fn set_gateways(&self, gateways: Gateways) {
+        // It is set once, when the server starts.
+        let _ = self.shared.gateways.set(gateways);
+    }
+
+    pub(crate) fn at_gateways(&self) -> MutexGuard<'_, Vec<StartedQuery>> {
+        lock(&self.shared.at_gateways)
+    }
+
     pub(crate) fn changes(&self) -> &Changes {
         &self.shared.changes
     }
@@ -195,6 +216,7 @@ impl Runtime {
         if let Some(dropped) = dropped {
             ended.iter().map(String::as_str).chain([dropped]).for_each(|query| self.remove_folder(query));
             self.remove_streams();
+            self.follow_at_gateways(dropped);
         }
         Ok(defined)
     }
@@ -261,15 +283,15 @@ impl Runtime {
             queries.iter().map(|(name, entry)| (name.clone(), entry.started())).collect()
         };
         // All are told before one is waited for: they end beside each other.
+        self.gateways().inspect(|gateways| gateways.close());
         queries.iter().filter_map(|(_, query)| query.as_ref()).for_each(|query| query.close());
         let has_ended = |query: &Arc<NamedQuery>| {
             query.wait_for(until.saturating_duration_since(Instant::now())).is_some()
         };
-        queries
-            .into_iter()
-            .filter(|(_, query)| !query.as_ref().is_some_and(has_ended))
-            .map(|(name, _)| name)
-            .collect()
+        let queries = queries.into_iter().filter(|(_, query)| !query.as_ref().is_some_and(has_ended));
+        let mut running: Vec<String> = queries.map(|(name, _)| name).collect();
+        running.extend(self.gateways().map_or_else(Vec::new, |gateways| gateways.not_ended(until)));
+        running
     }
 
     pub(crate) fn query(&self, name: &str) -> Result<Arc<NamedQuery>, Cause> {

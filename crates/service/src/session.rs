@@ -209,6 +209,7 @@ impl Session {
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, Error> {
         self.has_defined = false;
+        self.check_gateways(statement)?;
         if let StatementKind::ExplainOutput(name) = &statement.kind
             && let Some(text) = self.runtime.explain_output(name.as_str())
         {

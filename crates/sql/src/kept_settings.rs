@@ -77,6 +77,7 @@ impl Settings {
             memory: _,
             processes: _,
             replay: _,
+            gateways: _,
             split_profiles: _,
             cost_profiles: _,
         } = self;

@@ -8,6 +8,7 @@ mod cost_profiles;
 mod defined_functions;
 mod expressions;
 mod extension;
+mod gateway_place;
 mod generator;
 mod kept_settings;
 mod logical;
@@ -33,6 +34,7 @@ pub use self::connectors::{
     SinkRequest, SinkUse, SourceConnector, SourceRequest,
 };
 pub use self::extension::{BoundOperator, TableOperator};
+pub use self::gateway_place::GatewayPlace;
 pub use self::generator::Generator;
 pub use self::logical::Names;
 pub use self::planner::{

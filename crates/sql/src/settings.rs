@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidemill_engine::{Bytes, FeedSettings, MemoryBudget, Rebalancing, machine_memory_bytes};
 
+use crate::gateway_place::GatewayPlace;
 use crate::statement::Options;
 use crate::statement::declared::{
     ListedOption, OptionDefault, OptionDefinition, OptionGroup, OptionKind, OptionOwner, OptionValues,
@@ -49,6 +50,8 @@ pub struct Settings {
     /// Reads durable sources from the journals in this folder, from beginning to end, instead of from their usual
     /// place. Not available to `SET`.
     pub replay: Option<PathBuf>,
+    /// Where the rows of sources enter that name a gateway. Not available to `SET`.
+    pub gateways: GatewayPlace,
     /// The file that stores the costs of splits on this machine, for `EXPLAIN` and the next run; `None`: they are not
     /// stored. Not available to `SET`.
     pub split_profiles: Option<PathBuf>,
@@ -77,6 +80,7 @@ impl Default for Settings {
             journal: None,
             snapshot_every: Duration::from_secs(10),
             replay: None,
+            gateways: GatewayPlace::default(),
             split_profiles: None,
             cost_profiles: None,
         }

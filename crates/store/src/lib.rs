@@ -54,6 +54,7 @@ mod keys;
 mod marks;
 mod nearest;
 mod reader;
+pub mod remote;
 mod retention;
 mod scan;
 mod search;

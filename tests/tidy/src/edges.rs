@@ -38,7 +38,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
             "tidemill-engine",
         ],
     ),
-    ("tidemill-service", &["tidemill-engine", "tidemill-sql"]),
+    ("tidemill-service", &["tidemill-engine", "tidemill-sql", "tidemill-store"]),
     ("tidemill-server", &["tidemill-connect", "tidemill-engine", "tidemill-service", "tidemill-sql"]),
     (
         "tidemill",

@@ -8,6 +8,7 @@ mod database;
 mod editor;
 mod execute;
 mod explain;
+mod gateway;
 mod group_trips;
 mod history;
 mod listing;
@@ -37,6 +38,7 @@ mod user_folders;
 mod validate;
 
 pub(crate) use explain::ExplainPipeline;
+pub(crate) use gateway::Gateway;
 pub(crate) use past::{look, past_of_query, past_of_script, time_ns};
 pub(crate) use pipeline::{RunPipeline, repair_script, run_script, skip_script};
 pub(crate) use prompt::Prompt;

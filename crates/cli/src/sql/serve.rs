@@ -11,9 +11,10 @@ use tidemill_connect::tls::{TlsServer, TlsServerSettings};
 use tidemill_engine::WorkerProcess;
 use tidemill_server::{HttpOptions, HttpServer, KeptLog, Server, ServerOptions};
 use tidemill_service::{FileCatalogLog, QueryState, Runtime};
+use tidemill_sql::GatewayPlace;
 
 use super::database::{CATALOGUE, COSTS, JOURNAL};
-use super::{SessionOptions, open_files};
+use super::{SessionOptions, gateway, open_files};
 use crate::exit::Exit;
 use crate::interrupt::StopLimits;
 use crate::{interrupt, terminal};
@@ -113,7 +114,9 @@ impl Serve {
         let journal = self.data.join(JOURNAL);
         planner.settings_mut().journal = Some(journal.clone());
         planner.settings_mut().cost_profiles = Some(self.data.join(COSTS));
+        planner.settings_mut().gateways = GatewayPlace::Elsewhere;
         let runtime = Runtime::open_journaled(planner, Box::new(definitions), &journal)?;
+        runtime.start_gateways(gateway::gateways(&self.data, &self.options)?)?;
         for failed in runtime.catalog().failed_definitions() {
             terminal::tell(&format!("a definition has no effect: {}", failed.reason));
         }

@@ -1,13 +1,12 @@
 //! Executes statements.
 
 use tidemill_engine::arrow::array::RecordBatch;
-use tidemill_service::{QueryState, Reply};
+use tidemill_service::Reply;
 use tidemill_sql::{Planner, Reply as Planned, Statement, StatementKind};
 
 use super::answer::{Answer, Rows};
 use super::own_statement::OwnStatement;
 use super::savepoints::SavepointStatement;
-use super::show_gateways::{GATEWAY_COLUMNS, gateways};
 use super::wanted::Wanted;
 use super::{Conversation, Result, Stop};
 use crate::activity::Ending;
@@ -169,9 +168,11 @@ impl Conversation<'_> {
                     self.settings.all().map(|(name, value)| (name.to_owned(), value.to_owned())).unzip();
                 self.shown(own, vec![names, values])
             }
-            OwnStatement::ShowQueries => self.show_queries(own),
-            OwnStatement::ShowFragments => self.show_fragments(own),
-            OwnStatement::ShowGateways => self.show_gateways(own),
+            OwnStatement::ShowQueries => self.shown_rows(own, self.shared.runtime.status_tables().queries),
+            OwnStatement::ShowFragments => {
+                self.shown_rows(own, self.shared.runtime.status_tables().fragments)
+            }
+            OwnStatement::ShowGateways => self.shown_rows(own, self.shared.runtime.status_tables().gateways),
             OwnStatement::ShowUsers => {
                 let users = self.shared.runtime.users().into_iter();
                 let (names, roles) = users.map(|user| (user.name, user.role.to_string())).unzip();
@@ -225,22 +226,13 @@ impl Conversation<'_> {
         Ok(Answer::Rows(Rows::ready(table, "SHOW", &self.session)?))
     }
 
-    /// The queries that run by name, and how far each is.
-    fn show_queries(&self, own: &OwnStatement) -> Result<Answer> {
-        let mut columns: [Vec<String>; 6] = Default::default();
-        for report in self.shared.runtime.reports() {
-            let state = report.state.map_or("starting", QueryState::name);
-            let row = [
-                report.name,
-                state.to_owned(),
-                report.cycle.map_or(String::new(), |cycle| cycle.to_string()),
-                report.lag.cycles.to_string(),
-                format!("{:.3}", report.lag.oldest_ns as f64 / 1e9),
-                report.problem.or(report.kept).unwrap_or_default(),
-            ];
+    /// Rows of texts.
+    fn shown_rows(&self, own: &OwnStatement, rows: Vec<Vec<String>>) -> Result<Answer> {
+        let mut columns = vec![Vec::new(); own.columns().map_or(0, |columns| columns.len())];
+        for row in rows {
             columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
         }
-        self.shown(own, columns.into())
+        self.shown(own, columns)
     }
 
     /// Cancels what a session waits for.
@@ -270,41 +262,6 @@ impl Conversation<'_> {
                 format!("{seconds:.3}"),
                 sessions.statement_of(&activity),
             ];
-            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
-        }
-        self.shown(own, columns.into())
-    }
-
-    /// Where the rows of the materialized views are, and how many. A view that is not divided has one fragment.
-    fn show_fragments(&self, own: &OwnStatement) -> Result<Answer> {
-        let mut columns: [Vec<String>; 9] = Default::default();
-        for view in self.shared.runtime.running_views() {
-            for (fragment, found) in view.store().fragments().into_iter().enumerate() {
-                let (oldest, newest) = found.cycles.map_or_else(Default::default, |(oldest, newest)| {
-                    (oldest.to_string(), newest.to_string())
-                });
-                let held = found.statistics;
-                let row = [
-                    view.name().to_owned(),
-                    fragment.to_string(),
-                    held.rows.to_string(),
-                    held.bytes.to_string(),
-                    held.index_bytes.to_string(),
-                    held.chunks.to_string(),
-                    oldest,
-                    newest,
-                    held.rows_dropped.to_string(),
-                ];
-                columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
-            }
-        }
-        self.shown(own, columns.into())
-    }
-
-    /// What enters where, and how long its cycles take.
-    fn show_gateways(&self, own: &OwnStatement) -> Result<Answer> {
-        let mut columns: [Vec<String>; GATEWAY_COLUMNS.len()] = Default::default();
-        for row in gateways(&self.shared.runtime.reports()) {
             columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
         }
         self.shown(own, columns.into())

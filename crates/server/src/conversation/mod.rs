@@ -16,7 +16,6 @@ mod limits;
 mod own_statement;
 mod prepared;
 mod savepoints;
-mod show_gateways;
 mod transaction_settings;
 mod type_query;
 mod user_statement;

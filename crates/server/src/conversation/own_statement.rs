@@ -1,24 +1,12 @@
 //! Statements that only sessions of PostgreSQL's clients have: transactions, settings, prepared statements, users.
 
+use tidemill_service::StatusTables;
+
 use super::savepoints::SavepointStatement;
-use super::show_gateways::GATEWAY_COLUMNS;
 use super::user_statement::UserStatement;
 use super::words::name;
 use crate::report::{NOT_SUPPORTED, Report, SYNTAX_ERROR};
 use crate::session_settings::SessionSettings;
-
-/// What `SHOW FRAGMENTS` tells.
-const FRAGMENT_COLUMNS: [&str; 9] = [
-    "view",
-    "fragment",
-    "rows",
-    "bytes",
-    "index_bytes",
-    "chunks",
-    "oldest_cycle",
-    "newest_cycle",
-    "rows_dropped",
-];
 
 /// What `SHOW SESSIONS` tells.
 const SESSION_COLUMNS: [&str; 7] =
@@ -130,11 +118,9 @@ impl OwnStatement {
             OwnStatement::ShowAll => Some(vec!["name", "setting"]),
             OwnStatement::ShowSessions => Some(SESSION_COLUMNS.to_vec()),
             OwnStatement::ShowUsers => Some(vec!["name", "role"]),
-            OwnStatement::ShowFragments => Some(FRAGMENT_COLUMNS.to_vec()),
-            OwnStatement::ShowGateways => Some(GATEWAY_COLUMNS.to_vec()),
-            OwnStatement::ShowQueries => {
-                Some(vec!["name", "state", "cycle", "lag_cycles", "lag_seconds", "reason"])
-            }
+            OwnStatement::ShowFragments => Some(StatusTables::FRAGMENT_COLUMNS.to_vec()),
+            OwnStatement::ShowGateways => Some(StatusTables::GATEWAY_COLUMNS.to_vec()),
+            OwnStatement::ShowQueries => Some(StatusTables::QUERY_COLUMNS.to_vec()),
             _ => None,
         }
     }

@@ -3,6 +3,7 @@
 mod defined_uses;
 mod definition;
 mod failed;
+mod gateways;
 mod instructions;
 mod journals;
 mod listing;
@@ -253,6 +254,7 @@ impl Catalog {
             };
             pinned.relations.add(&name, relation);
         }
+        pinned.at_part_versions();
         pinned
     }
 

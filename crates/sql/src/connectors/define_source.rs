@@ -9,6 +9,7 @@ use datafusion::common::DFSchema;
 use super::bad_records::{DEAD_LETTERS, LetterPlace};
 use super::columns::{as_queries_see, declared_columns, visible_columns, watermark, with_timestamp_unit};
 use super::formats::{TIMESTAMP_UNIT, choose_input};
+use super::gateway::{GATEWAY, gateway};
 use super::known_options::KnownOptions;
 use super::masked::MaskedSource;
 use super::max_ahead::MAX_AHEAD;
@@ -39,6 +40,7 @@ pub(super) const COMMON: &[OptionDefinition] = &[
     ),
     MAX_AHEAD,
     DEAD_LETTERS,
+    GATEWAY,
 ];
 
 /// The definition that a statement describes.
@@ -94,6 +96,7 @@ fn define(
     };
     let values = known.read(options)?;
     let durable = durable::durable(&values)?;
+    let gateway = gateway(&values, named, is_table)?;
     let mut opened = match settings.replay.as_deref().filter(|_| durable.is_some()) {
         Some(folder) => replayed(create, declared, folder)?,
         None => {
@@ -144,7 +147,9 @@ fn define(
         is_live: opened.liveness == Liveness::Live,
         // Its rows are in a journal already.
         durable: durable.filter(|_| settings.replay.is_none()),
+        gateway,
         stored: None,
+        at_gateways: None,
         push: opened.push,
         open: opened.open,
     };

@@ -8,6 +8,7 @@ mod define_source;
 pub(crate) mod discard_sink;
 mod durable;
 mod formats;
+mod gateway;
 mod known_options;
 mod listing;
 mod masked;

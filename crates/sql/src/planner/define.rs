@@ -143,11 +143,12 @@ impl Planner {
             None => Ok(stored.clone()),
         };
         let plan = plan.map_err(|error| self.text_error(&error, statement))?;
+        let gateways = self.view_gateways(&stored, &output, &retained, statement)?;
         let key = output.table_key.flatten();
         self.add_view(
             &create.name,
             plan,
-            Some(Materialized { stored, key, retained, max_latency, beginning }),
+            Some(Materialized { stored, key, retained, gateways, max_latency, beginning }),
         );
         Ok(Reply::Done(format!("materialized view {} created", create.name)))
     }

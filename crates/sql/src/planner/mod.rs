@@ -6,11 +6,13 @@ mod deep_plans;
 mod define;
 mod embedded;
 mod functions;
+mod gateways;
 mod member;
 mod paths;
 mod pools;
 mod processes;
 mod replay;
+mod requests;
 mod select;
 mod show;
 mod signature;
@@ -24,26 +26,25 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::{ColumnarValue, LogicalPlan, Volatility, create_udf};
 use datafusion::sql::sqlparser::ast;
-use tidemill_engine::{Beginning, Cause};
+use tidemill_engine::Cause;
 use tidemill_operators::Aggregate;
 
 use self::alter::no_changes;
 use self::deadlines::may_start;
 use self::deep_plans::with_deep_stack;
 pub use self::embedded::{EmbeddedQueries, EmbeddedQuery, EmbeddedSource, PlanStream, Surroundings};
+use self::requests::Request;
 use self::select::{select_all, select_call, select_each};
 use crate::catalog::{Catalog, Requested};
 use crate::connectors::{self, RowFormat, SinkConnector, SourceConnector};
 use crate::extension::TableOperator;
 use crate::generator::Generator;
 use crate::logical::{Provider, shown_rows};
-use crate::query::pipeline::{OutputTarget, Pipeline};
+use crate::query::pipeline::Pipeline;
 use crate::query::prepared::{Prepared, QueryContext};
-use crate::query::time_contract::TimeContract;
-use crate::relations::named_relations::Relation;
 use crate::settings::Settings;
 use crate::statement::declared::OptionGroup;
-use crate::statement::{Options, RelationKind, Statement, StatementKind, not_given, translated};
+use crate::statement::{Options, Statement, StatementKind, not_given, translated};
 use crate::store::{earlier_rows, same_versions};
 use crate::text::TextError;
 use crate::translate::{is_static, read_as_tables, read_scalar_subqueries, read_static_in_turns};
@@ -279,7 +280,7 @@ impl Planner {
     /// # Errors
     /// If the queries cannot run together.
     pub fn pipeline(&self) -> Result<Option<Pipeline>, Cause> {
-        let requests = self.requests();
+        let requests = self.requests()?;
         match requests.is_empty() {
             true => Ok(None),
             false => self.pipeline_for(requests).and_then(may_start).map(Some),
@@ -294,58 +295,8 @@ impl Planner {
         self.requested(names).and_then(|requests| self.pipeline_for(requests)).and_then(may_start)
     }
 
-    /// What these sinks and materialized views request.
-    fn requested(&self, names: &[&str]) -> Result<Vec<Request>, Cause> {
-        let all = self.requests();
-        let missing = names.iter().find(|name| !all.iter().any(|request| request.name == **name));
-        if let Some(name) = missing {
-            if let Some(failed) = self.catalog.failed(RelationKind::View, name) {
-                let reason = &failed.reason;
-                return Err(Cause::user(format!("the definition of '{name}' has failed: {reason}")));
-            }
-            let hint = crate::closest(name, all.iter().map(|request| request.name.as_str()));
-            let hint = hint.map_or(String::new(), |meant| format!("; did you mean '{meant}'?"));
-            let message = format!("there is no sink with an input and no materialized view '{name}'{hint}");
-            return Err(Cause::user(message));
-        }
-        if names.is_empty() {
-            return Err(Cause::user("name the sinks and materialized views to run"));
-        }
-        let is_wanted = |request: &Request| names.contains(&request.name.as_str());
-        Ok(all.into_iter().filter(is_wanted).collect())
-    }
-
-    /// What the sinks and materialized views of the catalogue request: the sinks first, each kind by name.
-    fn requests(&self) -> Vec<Request> {
-        let mut requests = Vec::new();
-        for (name, sink) in &self.catalog.sinks {
-            for input in &sink.inputs {
-                requests.push(Request {
-                    name: name.clone(),
-                    plan: input.clone(),
-                    target: OutputTarget::Sink(sink.definition.clone()),
-                    max_latency: sink.max_latency,
-                    contract: sink.contract.clone(),
-                    beginning: sink.beginning,
-                });
-            }
-        }
-        for (name, relation) in self.catalog.relations.iter() {
-            let Relation::View(view) = relation else { continue };
-            let Some(materialized) = &view.materialized else { continue };
-            requests.push(Request {
-                name: name.to_string(),
-                plan: materialized.stored.clone(),
-                target: OutputTarget::View(Arc::clone(view)),
-                max_latency: materialized.max_latency,
-                contract: None,
-                beginning: materialized.beginning,
-            });
-        }
-        requests
-    }
-
     fn pipeline_for(&self, requests: Vec<Request>) -> Result<Pipeline, Cause> {
+        requests.iter().try_for_each(|request| self.check_entrances(&request.plan))?;
         let max_latency = requests.iter().filter_map(|request| request.max_latency).min();
         let real_time = self.real_time(&requests.iter().map(Request::analysed_sink).collect::<Vec<_>>())?;
         let outputs = || Requested::Outputs(requests.iter().map(|request| request.name.clone()).collect());
@@ -465,6 +416,7 @@ impl Planner {
         max_latency: Option<Duration>,
         statement: &Statement,
     ) -> Result<Prepared, DataFusionError> {
+        self.check_entrances(plan).map_err(|cause| DataFusionError::External(cause.into()))?;
         let settings = self.settings_of_query();
         let instructions = self.instructions(|| Requested::Query(statement.text.clone()));
         Prepared::shown(plan, QueryContext::new(&settings, max_latency, instructions))
@@ -485,14 +437,4 @@ fn max_latency(options: &Options) -> Result<Option<Duration>, TextError> {
         }
         bound => Ok(bound),
     }
-}
-
-/// A sink or materialized view that is to run.
-struct Request {
-    name: String,
-    plan: LogicalPlan,
-    target: OutputTarget,
-    max_latency: Option<Duration>,
-    contract: Option<TimeContract>,
-    beginning: Option<Beginning>,
 }

@@ -7,6 +7,7 @@ pub(crate) mod durable_view;
 pub(crate) mod explain;
 pub(crate) mod first_rows;
 pub(crate) mod fragmented;
+pub(crate) mod gateway_parts;
 pub(crate) mod goes_first;
 pub(crate) mod kept_deadline;
 pub(crate) mod limited;

@@ -152,7 +152,8 @@ pub(crate) fn store_config(
     config(output, &retained.unwrap_or_default(), settings.max_result_rows)
 }
 
-fn config(output: &Output, retained: &Retained, rows_max: usize) -> Result<StoreConfig, Cause> {
+/// What a store holds of which these rows are retained.
+pub(crate) fn config(output: &Output, retained: &Retained, rows_max: usize) -> Result<StoreConfig, Cause> {
     let (contents, key) = match &output.table_key {
         Some(Some(key)) => (Contents::LastOfKey, Some(key.clone())),
         Some(None) => {

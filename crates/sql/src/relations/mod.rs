@@ -1,5 +1,6 @@
 //! What the names of a query stand for: sources, tables, views, stream processes.
 
+pub(crate) mod gateway_rows;
 pub(crate) mod named_relations;
 pub(crate) mod projected;
 pub(crate) mod single_batch_source;

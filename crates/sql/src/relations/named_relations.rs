@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use tidemill_engine::Beginning;
+use tidemill_store::StoreConfig;
 
 use crate::relations::source_definition::SourceDefinition;
 use crate::relations::stream_process::StreamProcessSet;
@@ -22,6 +23,12 @@ pub(crate) struct ViewDefinition {
 }
 
 impl ViewDefinition {
+    /// The gateways that have a part of it.
+    pub fn gateways(&self) -> &[String] {
+        let gateways = self.materialized.as_ref().and_then(|materialized| materialized.gateways.as_ref());
+        gateways.map_or(&[], |gateways| &gateways.names)
+    }
+
     /// The columns with each row's coordinates.
     pub fn point(&self) -> Option<[usize; 2]> {
         self.materialized.as_ref()?.retained.point
@@ -64,6 +71,15 @@ pub(crate) struct DividedBy {
     pub expression: Expr,
 }
 
+/// The gateways that have parts of a view.
+#[derive(Clone, Debug)]
+pub(crate) struct ViewGateways {
+    /// Their names, in the order of the parts.
+    pub names: Vec<String>,
+    /// What the store of each part holds.
+    pub config: Arc<StoreConfig>,
+}
+
 /// How a materialized view is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Materialized {
@@ -72,6 +88,8 @@ pub(crate) struct Materialized {
     /// The columns that identify a row, if its rows change.
     pub key: Option<Vec<usize>>,
     pub retained: Retained,
+    /// Where its parts are; `None`: it is computed in one process.
+    pub gateways: Option<ViewGateways>,
     /// The bound on the time from arrival to result.
     pub max_latency: Option<Duration>,
     /// Where it is to begin over durable sources.

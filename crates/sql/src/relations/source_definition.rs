@@ -9,7 +9,9 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::{Expr, TableSource};
 use tidemill_connect::memory::PushTarget;
 use tidemill_engine::{Cause, EventTime, Source, StreamSettings, SyncPolicy};
+use tidemill_store::StoreConfig;
 
+use crate::relations::gateway_rows::GatewayRows;
 use crate::relations::stored_rows::StoredRows;
 
 /// Opens a source that reads these of its columns (indexes into the raw schema); `None`: all.
@@ -50,8 +52,12 @@ pub struct SourceDefinition {
     pub is_live: bool,
     /// How its rows are journaled in a pipeline; `None` if they are not.
     pub durable: Option<DurableStream>,
+    /// The gateway at which its rows enter, if it is not the process that runs a query.
+    pub gateway: Option<String>,
     /// If its rows are in a store of this process: how they are found there by time, place and key.
     pub stored: Option<StoredRows>,
+    /// If its rows are in stores at gateways.
+    pub at_gateways: Option<GatewayRows>,
     /// Where rows are put into it, if the program does that itself.
     pub push: Option<PushTarget>,
     /// Opens it.
@@ -91,7 +97,9 @@ impl SourceDefinition {
             starts_over: false,
             is_live: false,
             durable: None,
+            gateway: None,
             stored: None,
+            at_gateways: None,
             push: None,
             open,
         }
@@ -114,6 +122,14 @@ impl SourceDefinition {
     pub(crate) fn stream_name(&self) -> Option<String> {
         let version = self.durable.as_ref()?.version;
         Some(format!("{}-{version}", self.name))
+    }
+}
+
+impl SourceDefinition {
+    /// If its rows are found by time, place and key: what its stores hold, and the expression that divides them.
+    pub(crate) fn searched(&self) -> Option<(&StoreConfig, Option<&Expr>)> {
+        let here = self.stored.as_ref().map(|stored| (stored.reader().config(), stored.divider()));
+        here.or_else(|| self.at_gateways.as_ref().map(|rows| (&*rows.config, rows.divided_by.as_ref())))
     }
 }
 

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
-use datafusion::logical_expr::{LogicalPlan, TableSource};
+use datafusion::logical_expr::{LogicalPlan, TableScan, TableSource};
 use tidemill_engine::Cause;
-use tidemill_store::{StoreReader, Version};
+use tidemill_store::remote::Moment;
+use tidemill_store::{StoreConfig, StoreReader, Version};
 
+use super::at_gateways::part_versions;
 use super::one_cycle::versions_at_one_cycle;
 use crate::logical::tree::PlanTree;
 use crate::refusal::refuse;
+use crate::relations::gateway_rows::{GatewayRows, PartVersions};
 use crate::relations::source_definition::{ScannedSource, SourceDefinition, scanned};
 use crate::relations::stored_rows::StoredRows;
 use crate::statement::AsOf;
@@ -23,9 +26,17 @@ pub(crate) fn same_versions(plan: LogicalPlan) -> Result<LogicalPlan> {
     let version = |stored: &StoredRows| {
         let known = stores.iter().zip(&versions).find(|(known, _)| known.reader().is_of(stored.reader()));
         let version = known.map_or_else(|| stored.version(), |(_, version)| version.clone());
-        version.map_err(|cause| DataFusionError::External(cause.into()))
+        version.map_err(failed)
     };
-    at_versions(plan, version).map(|(plan, _)| plan)
+    let (plan, _) = at_versions(plan, version)?;
+    let (plan, _) = with_part_versions(plan, |views| {
+        part_versions(views, Moment::Newest, &mut || Ok(())).into_iter().map(Ok).collect()
+    })?;
+    Ok(plan)
+}
+
+fn failed(cause: Cause) -> DataFusionError {
+    DataFusionError::External(cause.into())
 }
 
 /// The stores that a plan names, each once.
@@ -52,7 +63,14 @@ pub(crate) fn pinned(stores: &[StoredRows]) -> Vec<StoredRows> {
 
 /// The plan over earlier versions. The plan as written says what is read, even if no row can meet the conditions.
 pub(crate) fn earlier_rows(written: LogicalPlan, plan: LogicalPlan, as_of: &AsOf) -> Result<LogicalPlan> {
-    let earlier = |plan| at_versions(plan, |stored| version_of(stored, as_of));
+    let of_parts = |views: &[&GatewayRows]| {
+        views.iter().map(|view| earlier_parts(view, as_of)).collect::<Result<Vec<_>>>()
+    };
+    let earlier = |plan| {
+        let (plan, stores) = at_versions(plan, |stored| version_of(stored, as_of))?;
+        let (plan, views) = with_part_versions(plan, of_parts)?;
+        Ok::<_, DataFusionError>((plan, stores + views))
+    };
     let (_, stores) = earlier(written)?;
     let (plan, _) = earlier(plan)?;
     match stores {
@@ -65,26 +83,25 @@ pub(crate) fn earlier_rows(written: LogicalPlan, plan: LogicalPlan, as_of: &AsOf
 }
 
 fn version_of(stored: &StoredRows, as_of: &AsOf) -> Result<Version> {
-    let reader = stored.reader();
-    let failed = |cause: Cause| DataFusionError::External(cause.into());
+    let moment = moment_of(stored.reader().config(), as_of)?;
+    version_at(stored, moment).map_err(failed)
+}
+
+/// What a statement means for a view: its times are in units of the view's column.
+fn moment_of(config: &StoreConfig, as_of: &AsOf) -> Result<Moment> {
     match as_of {
-        AsOf::Cycle(cycle) if has_nothing_until(stored, *cycle) => {
-            reader.before_cycle(cycle.saturating_add(1)).map_err(failed)
-        }
-        AsOf::Cycle(cycle) => reader.as_of_cycle(*cycle).map_err(failed),
+        AsOf::Cycle(cycle) => Ok(Moment::Cycle(*cycle)),
         AsOf::Time(text) => {
-            let Some(column) = reader.config().time else {
+            let Some(column) = config.time else {
                 return Err(refuse(
                     "AS OF a time in a view whose rows have no event time",
                     "write AS OF CYCLE n, or name the column with the time: WITH (time = 'column')",
                 ));
             };
-            let data_type = reader.config().schema.field(column).data_type();
+            let data_type = config.schema.field(column).data_type();
             let time = ScalarValue::from(text.as_str()).cast_to(data_type)?.cast_to(&DataType::Int64)?;
             match time {
-                ScalarValue::Int64(Some(time)) => {
-                    reader.as_of_time(time).map_err(|cause| failed(readable(cause, reader)))
-                }
+                ScalarValue::Int64(Some(time)) => Ok(Moment::Time(time)),
                 _ => Err(refuse(
                     format!("'{text}' is not a time"),
                     "write AS OF TIMESTAMP '2026-01-31 12:00:00'",
@@ -92,6 +109,94 @@ fn version_of(stored: &StoredRows, as_of: &AsOf) -> Result<Version> {
             }
         }
     }
+}
+
+fn version_at(stored: &StoredRows, moment: Moment) -> Result<Version, Cause> {
+    let reader = stored.reader();
+    match moment {
+        Moment::Newest => stored.version(),
+        Moment::Cycle(cycle) if has_nothing_until(stored, cycle) => {
+            reader.before_cycle(cycle.saturating_add(1))
+        }
+        Moment::Cycle(cycle) => reader.as_of_cycle(cycle),
+        Moment::Time(time) => reader.as_of_time(time).map_err(|cause| readable(cause, reader)),
+    }
+}
+
+/// Versions of these views at one moment, for readers in other processes.
+pub(crate) fn versions_at(stores: &[StoredRows], moment: Moment) -> Vec<Result<Version, Cause>> {
+    match moment {
+        Moment::Newest => versions_at_one_cycle(stores),
+        earlier => stores.iter().map(|stored| version_at(stored, earlier)).collect(),
+    }
+}
+
+/// The parts of a view at gateways as of an earlier moment.
+fn earlier_parts(view: &GatewayRows, as_of: &AsOf) -> Result<PartVersions> {
+    if let (AsOf::Cycle(_), [_, _, ..]) = (as_of, view.gateways.as_slice()) {
+        return Err(refuse(
+            format!(
+                "AS OF CYCLE in view '{}', which has parts at {} gateways that count cycles of their own",
+                view.name,
+                view.gateways.len()
+            ),
+            "write AS OF TIMESTAMP '2026-01-31 12:00:00'",
+        ));
+    }
+    let moment = moment_of(&view.config, as_of)?;
+    Ok(part_versions(&[view], moment, &mut || Ok(())).remove(0))
+}
+
+/// The plan with each view at gateways as of one version of each part, and the number of such views. `versions` is asked once for
+/// all of them; those that a transaction reads have theirs already.
+fn with_part_versions(
+    plan: LogicalPlan,
+    versions: impl FnOnce(&[&GatewayRows]) -> Result<Vec<PartVersions>>,
+) -> Result<(LogicalPlan, usize)> {
+    let mut views: Vec<GatewayRows> = Vec::new();
+    plan.look_through_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(source) = scanned(scan.source.as_ref())
+            && let Some(rows) = &source.definition.at_gateways
+            && !views.iter().any(|known| known.name == rows.name)
+        {
+            views.push(rows.clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    let open: Vec<&GatewayRows> = views.iter().filter(|view| view.versions.is_none()).collect();
+    if open.is_empty() {
+        return Ok((plan, views.len()));
+    }
+    let versions = versions(&open)?;
+    let chosen: Vec<GatewayRows> =
+        open.iter().zip(versions).map(|(view, versions)| view.at(versions)).collect();
+    let plan = plan.rewrite_down_with_subqueries(|node| {
+        let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
+        let Some(source) = scanned(scan.source.as_ref()) else { return Ok(Transformed::no(node)) };
+        let name = source.definition.at_gateways.as_ref().map(|rows| rows.name.as_str());
+        let Some(rows) = chosen.iter().find(|rows| name == Some(&rows.name)) else {
+            return Ok(Transformed::no(node));
+        };
+        let at_gateways = Some(rows.clone());
+        Ok(Transformed::yes(scan_of(scan, source, |definition| SourceDefinition {
+            at_gateways,
+            ..definition
+        })))
+    });
+    Ok((plan.data()?, views.len()))
+}
+
+/// The scan of a source whose definition is changed.
+fn scan_of(
+    scan: &TableScan,
+    source: &ScannedSource,
+    change: impl FnOnce(SourceDefinition) -> SourceDefinition,
+) -> LogicalPlan {
+    let definition = Arc::new(change(source.definition.as_ref().clone()));
+    let mut scan = scan.clone();
+    scan.source = Arc::new(ScannedSource { definition, late: source.late }) as Arc<dyn TableSource>;
+    LogicalPlan::TableScan(scan)
 }
 
 /// Whether this cycle of the database comes after the last one with rows of a view's sources, and no other is to come before it: then
@@ -134,10 +239,7 @@ fn at_versions(
             }
         };
         let stored = Some(stored.at(Ok(version)));
-        let definition = Arc::new(SourceDefinition { stored, ..source.definition.as_ref().clone() });
-        let mut scan = scan.clone();
-        scan.source = Arc::new(ScannedSource { definition, late: source.late }) as Arc<dyn TableSource>;
-        Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+        Ok(Transformed::yes(scan_of(scan, source, |definition| SourceDefinition { stored, ..definition })))
     });
     Ok((plan.data()?, chosen.len()))
 }

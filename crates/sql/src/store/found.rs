@@ -5,38 +5,41 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
+use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
-use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, TableScan};
-use tidemill_engine::Cause;
-use tidemill_store::{Pause, SelectedRows, Selection, Version, Work};
+use tidemill_store::{SelectedRows, Selection, Work};
 
 use super::conditions::conditions_of;
 use super::nearest::{Nearest, nearest_of};
+use super::searched::Searched;
 use crate::logical::tree::Tree;
 use crate::relations::source_definition::scanned;
-use crate::relations::stored_rows::StoredRows;
-use crate::turns::{Turn, turn_refused};
+use crate::turns::Turn;
 
 /// What was read of a store.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundRows {
     /// The name of the view.
     pub name: String,
-    /// The cycle after which its rows are read.
-    pub cycle: Option<u64>,
+    /// The cycles after which its rows are read, for people.
+    pub as_of: String,
     /// Whether only the nearest rows were looked for.
     pub is_nearest: bool,
     pub work: Work,
 }
 
+impl FoundRows {
+    fn new(searched: &Searched, is_nearest: bool, work: Work) -> FoundRows {
+        FoundRows { name: searched.name().to_owned(), as_of: searched.as_of(), is_nearest, work }
+    }
+}
+
 impl fmt::Display for FoundRows {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cycle =
-            self.cycle.map_or("before the first cycle".to_owned(), |cycle| format!("as of cycle {cycle}"));
         let nearest = if self.is_nearest { ", nearest rows only" } else { "" };
-        write!(formatter, "view {} {cycle}: {}{nearest}", self.name, self.work)
+        write!(formatter, "view {} {}: {}{nearest}", self.name, self.as_of, self.work)
     }
 }
 
@@ -84,15 +87,14 @@ fn selected_rows(
     reads: &mut Vec<FoundRows>,
     turn: &mut dyn Turn,
 ) -> Result<Option<LogicalPlan>> {
-    let Some((stored, version)) = store_of(scan)? else { return Ok(None) };
-    let name = stored.name().to_owned();
+    let Some(searched) = Searched::by(scan, turn)? else { return Ok(None) };
     let selection = Selection {
         columns: scan.projection.clone(),
-        ..conditions_of(condition, version.config(), stored.divider()).selection
+        ..conditions_of(condition, searched.config(), searched.divider()).selection
     };
-    let found = with_pauses(&name, turn, |pause| version.select_with_pauses(&selection, pause))?;
-    reads.push(FoundRows { name, cycle: version.cycle(), is_nearest: false, work: found.work });
-    scan_of_found(scan, &version, found).map(Some)
+    let found = searched.select(&selection, turn)?;
+    reads.push(FoundRows::new(&searched, false, found.work));
+    scan_of_found(scan, &searched, found).map(Some)
 }
 
 /// The nearest rows of a store; `None` if there are too few, because rows without a point come after them.
@@ -101,45 +103,21 @@ fn nearest_rows(
     scan: &TableScan,
     turn: &mut dyn Turn,
 ) -> Result<Option<(LogicalPlan, FoundRows)>> {
-    let Some((stored, version)) = store_of(scan)? else { return Ok(None) };
-    let name = stored.name().to_owned();
+    let Some(searched) = Searched::by(scan, turn)? else { return Ok(None) };
     let selection = Selection { columns: scan.projection.clone(), ..nearest.conditions.selection.clone() };
-    let found = with_pauses(&name, turn, |pause| {
-        version.nearest_with_pauses(nearest.to, nearest.rows_max, &selection, pause)
-    })?;
+    let found = searched.nearest(nearest.to, nearest.rows_max, &selection, turn)?;
     if found.work.rows_found < nearest.rows_max as u64 {
         return Ok(None);
     }
-    let read = FoundRows { name, cycle: version.cycle(), is_nearest: true, work: found.work };
-    Ok(Some((scan_of_found(scan, &version, found)?, read)))
-}
-
-/// What a search of a view finds. If its turn ends meanwhile, that is the error.
-fn with_pauses(
-    name: &str,
-    turn: &mut dyn Turn,
-    search: impl FnOnce(&mut Pause<'_>) -> Result<SelectedRows, Cause>,
-) -> Result<SelectedRows> {
-    let mut refused = None;
-    let found = search(&mut || turn.go_on().inspect_err(|cause| refused = Some(cause.clone())));
-    match refused {
-        Some(cause) => Err(turn_refused(cause)),
-        None => found.map_err(|cause| failed(name, cause)),
-    }
-}
-
-fn store_of(scan: &TableScan) -> Result<Option<(StoredRows, Version)>> {
-    let Some(source) = scanned(scan.source.as_ref()) else { return Ok(None) };
-    let Some(stored) = &source.definition.stored else { return Ok(None) };
-    let version = stored.version().map_err(|cause| failed(stored.name(), cause))?;
-    Ok(Some((stored.clone(), version)))
+    let read = FoundRows::new(&searched, true, found.work);
+    Ok(Some((scan_of_found(scan, &searched, found)?, read)))
 }
 
 /// A scan of the rows that were found, with the columns that were asked for.
-fn scan_of_found(scan: &TableScan, version: &Version, found: SelectedRows) -> Result<LogicalPlan> {
+fn scan_of_found(scan: &TableScan, searched: &Searched, found: SelectedRows) -> Result<LogicalPlan> {
     let schema = match &scan.projection {
-        Some(columns) => Arc::new(version.schema().project(columns)?),
-        None => version.schema(),
+        Some(columns) => Arc::new(searched.schema().project(columns)?),
+        None => searched.schema(),
     };
     // One batch, so that rows keep their order.
     let rows: RecordBatch = match found.batches.as_slice() {
@@ -154,14 +132,10 @@ fn scan_of_found(scan: &TableScan, version: &Version, found: SelectedRows) -> Re
 fn with_rows_in_scan(plan: LogicalPlan, rows: &LogicalPlan) -> Result<LogicalPlan> {
     plan.rewrite_up(|node| {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
-        match store_of(scan)? {
+        match scanned(scan.source.as_ref()).and_then(|source| source.definition.searched()) {
             Some(_) => Ok(Transformed::yes(rows.clone())),
             None => Ok(Transformed::no(node)),
         }
     })
     .data()
-}
-
-fn failed(name: &str, cause: Cause) -> DataFusionError {
-    DataFusionError::External(format!("view '{name}': {cause}").into())
 }

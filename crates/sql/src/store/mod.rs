@@ -2,11 +2,14 @@
 //! rows are read.
 
 mod as_of;
+mod at_gateways;
 mod conditions;
 mod divider;
 mod found;
 mod nearest;
 mod one_cycle;
+mod searched;
 
-pub(crate) use as_of::{earlier_rows, pinned, same_versions};
+pub(crate) use as_of::{earlier_rows, pinned, same_versions, versions_at};
+pub(crate) use at_gateways::part_versions;
 pub(crate) use found::{FoundRows, with_found_rows};

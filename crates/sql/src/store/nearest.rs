@@ -53,10 +53,9 @@ pub(super) fn nearest_of(limit: &Limit) -> Option<(Nearest, &TableScan)> {
         _ => return None,
     };
     let source = scanned(scan.source.as_ref())?;
-    let stored = source.definition.stored.as_ref()?;
-    let config = stored.reader().config();
+    let (config, divider) = source.definition.searched()?;
     config.point?;
-    let conditions = conditions_of(condition, config, stored.divider());
+    let conditions = conditions_of(condition, config, divider);
     let to = distance_of(&by, config)?;
     // A condition that is tested afterwards would leave too few.
     conditions.is_exact.then_some((Nearest { to, rows_max: skip.saturating_add(fetch), conditions }, scan))

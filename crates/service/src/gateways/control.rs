@@ -1,0 +1,155 @@
+//! What a server says to a gateway, and what it answers.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+
+use tidemill_engine::fields::{Fields, Malformed, PutFields, TakeFields, take_all};
+use tidemill_engine::{Cause, Fault};
+use tidemill_store::remote::{receive_frame, send_frame};
+
+use super::tables::StatusTables;
+use crate::catalog_record::CatalogRecord;
+
+/// The longest message: all definitions of a database at once.
+const BYTES_MAX: usize = 1 << 30;
+
+const APPLY: u8 = 1;
+const REPORT: u8 = 2;
+const CLOSE: u8 = 3;
+const DONE: u8 = 4;
+const FAILED: u8 = 5;
+const TABLES: u8 = 6;
+
+/// What a gateway is to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Take these definitions in order, and run these parts of views.
+    Apply(Vec<CatalogRecord>),
+    /// Say how it is.
+    Report,
+    /// End in order.
+    Close,
+}
+
+/// What a gateway answers.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Done,
+    Failed(Cause),
+    Tables(StatusTables),
+}
+
+impl Order {
+    pub fn send(&self, mut stream: &UnixStream) -> io::Result<()> {
+        send_frame(&mut stream, &self.encode())
+    }
+
+    /// The next order; `None`: the server is gone.
+    pub fn receive(mut stream: &UnixStream) -> io::Result<Option<Order>> {
+        match receive_frame(&mut stream, BYTES_MAX) {
+            Ok(bytes) => Order::decode(&bytes).map(Some).map_err(|_| damaged()),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match self {
+            Order::Apply(records) => {
+                bytes.put_u8(APPLY);
+                bytes.put_u64(records.len() as u64);
+                records.iter().for_each(|record| bytes.put_bytes(&record.encode()));
+            }
+            Order::Report => bytes.put_u8(REPORT),
+            Order::Close => bytes.put_u8(CLOSE),
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Order, Malformed> {
+        let mut fields = Fields(bytes);
+        match fields.u8()? {
+            APPLY => {
+                let count = fields.u64()?;
+                let record =
+                    |fields: &mut Fields<'_>| CatalogRecord::decode(fields.bytes()?).ok_or(Malformed);
+                Ok(Order::Apply(take_all(&mut fields, count, record)?))
+            }
+            REPORT => Ok(Order::Report),
+            CLOSE => Ok(Order::Close),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+impl Answer {
+    pub fn send(&self, mut stream: &UnixStream) -> io::Result<()> {
+        send_frame(&mut stream, &self.encode())
+    }
+
+    pub fn receive(mut stream: &UnixStream) -> io::Result<Answer> {
+        let bytes = receive_frame(&mut stream, BYTES_MAX)?;
+        Answer::decode(&bytes).map_err(|_| damaged())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match self {
+            Answer::Done => bytes.put_u8(DONE),
+            Answer::Failed(cause) => {
+                bytes.put_u8(FAILED);
+                bytes.put_u8(FAULTS.iter().position(|fault| *fault == cause.fault).unwrap_or(0) as u8);
+                bytes.put_bytes(cause.message.as_bytes());
+            }
+            Answer::Tables(tables) => {
+                bytes.put_u8(TABLES);
+                tables.encode(&mut bytes);
+            }
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Answer, Malformed> {
+        let mut fields = Fields(bytes);
+        match fields.u8()? {
+            DONE => Ok(Answer::Done),
+            FAILED => {
+                let fault = FAULTS.get(usize::from(fields.u8()?)).ok_or(Malformed)?;
+                Ok(Answer::Failed(Cause::new(*fault, fields.text()?)))
+            }
+            TABLES => StatusTables::decode(&mut fields).map(Answer::Tables),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+/// By their numbers in messages.
+const FAULTS: [Fault; 4] = [Fault::User, Fault::Operation, Fault::Resource, Fault::Bug];
+
+fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "a message between server and gateway is damaged")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_and_answers_are_read_as_they_were_written_and_never_in_part() {
+        let tables =
+            StatusTables { queries: vec![vec!["v".into(), String::new()]], ..StatusTables::default() };
+        let orders = [Order::Apply(vec![CatalogRecord::Ended("v".into())]), Order::Report, Order::Close];
+        for order in orders {
+            let bytes = order.encode();
+            assert_eq!(Order::decode(&bytes), Ok(order));
+            (0..bytes.len()).for_each(|length| assert_eq!(Order::decode(&bytes[..length]), Err(Malformed)));
+        }
+        let failed = FAULTS.map(|fault| Answer::Failed(Cause::new(fault, "why")));
+        for answer in failed.into_iter().chain([Answer::Done, Answer::Tables(tables)]) {
+            let bytes = answer.encode();
+            assert_eq!(Answer::decode(&bytes), Ok(answer));
+            (0..bytes.len()).for_each(|length| assert_eq!(Answer::decode(&bytes[..length]), Err(Malformed)));
+        }
+    }
+}

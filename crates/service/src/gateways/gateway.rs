@@ -1,0 +1,300 @@
+//! A gateway as its server sees it: a process that is started again whenever it ends.
+
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tidemill_engine::Cause;
+use tidemill_store::remote::Endpoint;
+
+use super::control::{Answer, Order};
+use super::gateway_process::SOCKET;
+use super::tables::StatusTables;
+use crate::catalog_record::CatalogRecord;
+
+/// How often the end of a process is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long a process may take to end when its connection has ended.
+const END_TIME: Duration = Duration::from_secs(5);
+/// How long a process that is asked for its state may take.
+const REPORT_TIME: Duration = Duration::from_secs(5);
+/// How long the server waits before it starts a process again: at first, and at most.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// A process that has run for so long was not ended by what it was started with.
+const LONG_RUN: Duration = Duration::from_secs(10);
+
+/// What a gateway begins with, and the version of the catalogue that it has then.
+pub(super) type Beginning = dyn Fn() -> Option<(Vec<CatalogRecord>, u64)> + Send;
+
+/// A gateway.
+pub(super) struct Gateway {
+    name: String,
+    folder: PathBuf,
+    endpoint: Arc<Endpoint>,
+    /// Whether its process is to be started again.
+    is_wanted: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Held by who gives an order until it is answered. `state` is held for no longer than it takes to read or change it.
+    orders: Mutex<()>,
+    supervisor: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// How its process is.
+enum State {
+    /// It was not started yet.
+    New,
+    /// Its process was started, and does not answer yet.
+    Beginning(Arc<UnixStream>),
+    /// It answers orders, and has this version of the catalogue.
+    Here { server: Arc<UnixStream>, version: u64 },
+    /// It does not run, for this reason.
+    Away(Cause),
+}
+
+impl Gateway {
+    /// A gateway whose process is started at once, with what `beginning` gives each time, by a command.
+    pub fn start(
+        name: &str,
+        folder: PathBuf,
+        endpoint: Arc<Endpoint>,
+        command: impl Fn() -> Command + Send + 'static,
+        beginning: Box<Beginning>,
+    ) -> Result<Arc<Gateway>, Cause> {
+        let gateway = Arc::new(Gateway {
+            name: name.to_owned(),
+            folder,
+            endpoint,
+            is_wanted: AtomicBool::new(true),
+            state: Mutex::new(State::New),
+            changed: Condvar::new(),
+            orders: Mutex::default(),
+            supervisor: Mutex::default(),
+        });
+        let supervised = Arc::clone(&gateway);
+        let supervisor = thread::Builder::new().name(format!("gateway {name}"));
+        let supervisor = supervisor.spawn(move || supervised.supervise(&command, &*beginning))?;
+        *gateway.supervisor.lock().unwrap_or_else(PoisonError::into_inner) = Some(supervisor);
+        Ok(gateway)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn orders(&self) -> MutexGuard<'_, ()> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It is so from here on.
+    fn becomes(&self, state: State) {
+        *self.state() = state;
+        self.changed.notify_all();
+    }
+
+    /// The connection to it, and its version of the catalogue; `None`: it does not answer orders.
+    fn here(&self) -> Option<(Arc<UnixStream>, u64)> {
+        match &*self.state() {
+            State::Here { server, version } => Some((Arc::clone(server), *version)),
+            State::New | State::Beginning(_) | State::Away(_) => None,
+        }
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Ordering::SeqCst)
+    }
+
+    /// Starts the process again and again, until the gateway is no longer wanted.
+    fn supervise(&self, command: &dyn Fn() -> Command, beginning: &Beginning) {
+        let mut pause = PAUSE_MIN;
+        while self.is_wanted() {
+            let since = Instant::now();
+            let reason = match self.begin(command, beginning) {
+                Ok(Some(mut child)) => match self.wait(&mut child) {
+                    Ok(status) => format!("its process has ended ({status})"),
+                    Err(error) => format!("its process cannot be observed: {error}"),
+                },
+                // The runtime is gone.
+                Ok(None) => return,
+                Err(cause) => cause.message.into_string(),
+            };
+            self.endpoint.is_away(reason.clone());
+            self.becomes(State::Away(Cause::operation(reason.clone())));
+            if !self.is_wanted() {
+                return;
+            }
+            tracing::warn!(gateway = self.name, reason, "a gateway is away, and is started again");
+            pause = if since.elapsed() > LONG_RUN { PAUSE_MIN } else { (pause * 2).min(PAUSE_MAX) };
+            let until = Instant::now() + pause;
+            while self.is_wanted() && Instant::now() < until {
+                thread::sleep(LOOK);
+            }
+        }
+    }
+
+    /// Starts the process and tells it what to run.
+    fn begin(&self, command: &dyn Fn() -> Command, beginning: &Beginning) -> Result<Option<Child>, Cause> {
+        let (server, theirs) = UnixStream::pair()?;
+        let mut command = command();
+        // Ctrl-C is for the server, which tells its gateways to end.
+        command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).process_group(0);
+        let cannot = |error: io::Error| {
+            Cause::operation(format!("its process cannot be started: {error}")).with_source(error)
+        };
+        let mut child = command.spawn().map_err(cannot)?;
+        // The descriptor that the process has inherited is closed here, so that each sees the end of the other.
+        drop(command);
+        let server = Arc::new(server);
+        self.becomes(State::Beginning(Arc::clone(&server)));
+        // While it begins, nothing else is defined at it.
+        let _orders = self.orders();
+        let Some((records, version)) = beginning().filter(|_| self.is_wanted()) else {
+            end(&mut child, &server);
+            return Ok(None);
+        };
+        let begun = Order::Apply(records).send(&server).and_then(|()| Answer::receive(&server));
+        let failed = match begun {
+            Ok(Answer::Done) => {
+                self.endpoint.is_at(&self.folder.join(SOCKET));
+                self.becomes(State::Here { server, version });
+                return Ok(Some(child));
+            }
+            Ok(Answer::Failed(cause)) => cause,
+            Ok(Answer::Tables(_)) => Cause::bug("it answers what it was not asked"),
+            Err(error) => Cause::operation(format!("its process ends while it begins: {error}")),
+        };
+        end(&mut child, &server);
+        Err(failed)
+    }
+
+    /// Waits for the end of the process.
+    fn wait(&self, child: &mut Child) -> io::Result<ExitStatus> {
+        let mut unwanted: Option<Instant> = None;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            if !self.is_wanted() && unwanted.get_or_insert_with(Instant::now).elapsed() > END_TIME {
+                // One that was told to end in order may take its time.
+                if self.here().is_none() {
+                    child.kill()?;
+                }
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Waits until it has begun, or could not.
+    pub fn wait_until_here(&self, time: Duration) -> Result<(), Cause> {
+        let begins = |state: &mut State| matches!(state, State::New | State::Beginning(_));
+        let waited = self.changed.wait_timeout_while(self.state(), time, begins);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match &*state {
+            State::Here { .. } => Ok(()),
+            State::Away(cause) => Err(self.named(cause.clone())),
+            State::New | State::Beginning(_) => Err(self.named(Cause::operation("it has not begun yet"))),
+        }
+    }
+
+    /// Applies what it does not have yet: the records behind a version, and others. One that is away gets all when it begins.
+    pub fn apply(&self, records: impl FnOnce(u64) -> (Vec<CatalogRecord>, u64)) -> Result<(), Cause> {
+        let _orders = self.orders();
+        let Some((server, version)) = self.here() else { return Ok(()) };
+        let (records, newest) = records(version);
+        let answer = Order::Apply(records).send(&server).and_then(|()| Answer::receive(&server));
+        if let State::Here { version, .. } = &mut *self.state() {
+            *version = newest;
+        }
+        match answer {
+            Ok(Answer::Done) => Ok(()),
+            Ok(Answer::Failed(cause)) => Err(self.named(cause)),
+            // It begins again, with all.
+            Ok(Answer::Tables(_)) | Err(_) => {
+                let _ = server.shutdown(Shutdown::Both);
+                Ok(())
+            }
+        }
+    }
+
+    /// What it says about itself; `None`: it is away.
+    pub fn report(&self) -> Option<StatusTables> {
+        let _orders = self.orders.try_lock().ok()?;
+        let (server, _) = self.here()?;
+        server.set_read_timeout(Some(REPORT_TIME)).ok()?;
+        let answer = Order::Report.send(&server).and_then(|()| Answer::receive(&server));
+        server.set_read_timeout(None).ok()?;
+        match answer {
+            Ok(Answer::Tables(tables)) => Some(tables),
+            // What it says later would be taken for another answer.
+            _ => {
+                let _ = server.shutdown(Shutdown::Both);
+                None
+            }
+        }
+    }
+
+    /// Why it is away; `None`: it is here, or has not begun yet.
+    pub fn problem(&self) -> Option<String> {
+        match &*self.state() {
+            State::Away(cause) => Some(cause.to_string()),
+            State::New | State::Beginning(_) | State::Here { .. } => None,
+        }
+    }
+
+    /// Tells it to end in order. It is not started again.
+    pub fn close(&self) {
+        if !self.is_wanted.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        if let State::Beginning(server) = &*self.state() {
+            let _ = server.shutdown(Shutdown::Both);
+        }
+        let _orders = self.orders();
+        if let Some((server, _)) = self.here() {
+            let _ = Order::Close.send(&server);
+        }
+    }
+
+    /// Ends it at once: its process sees that the server is gone.
+    pub fn abandon(&self) {
+        self.is_wanted.store(false, Ordering::SeqCst);
+        let mut state = self.state();
+        if let State::Here { server, .. } | State::Beginning(server) = &*state {
+            let _ = server.shutdown(Shutdown::Both);
+            *state = State::Away(Cause::operation("it was ended"));
+        }
+    }
+
+    /// Whether its process has ended, waiting for that until a time.
+    pub fn has_ended(&self, until: Instant) -> bool {
+        let supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(supervisor) = &*supervisor else { return true };
+        while !supervisor.is_finished() {
+            if Instant::now() > until {
+                return false;
+            }
+            thread::sleep(LOOK);
+        }
+        true
+    }
+
+    fn named(&self, cause: Cause) -> Cause {
+        cause.map_message(|message| format!("gateway '{}': {message}", self.name))
+    }
+}
+
+/// Ends a process that is of no use.
+fn end(child: &mut Child, server: &UnixStream) {
+    let _ = server.shutdown(Shutdown::Both);
+    let _ = child.kill();
+    let _ = child.wait();
+}

@@ -1,0 +1,238 @@
+//! The gateways of a server, and the views that have parts there.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tidemill_engine::Cause;
+
+use super::gateway::Gateway;
+use super::gateway_process::SOCKET;
+use super::tables::StatusTables;
+use crate::catalog_record::{CatalogRecord, StartedQuery};
+use crate::kept_catalog::lock;
+use crate::{Runtime, Session};
+
+/// How long a definition waits for a new gateway.
+const BEGIN_TIME: Duration = Duration::from_secs(60);
+/// How long one waits for the end of a gateway without views.
+const END_TIME: Duration = Duration::from_secs(10);
+/// The longest path of a Unix socket.
+const SOCKET_PATH_MAX: usize = 107;
+
+/// How a server runs gateways.
+pub struct GatewaySettings {
+    /// Where each has a folder of its name, with its journal and the socket of its readers.
+    pub folder: PathBuf,
+    /// The command that starts the process of a gateway with this name and this folder: it calls
+    /// [`serve_gateway`](crate::serve_gateway).
+    pub command: Arc<dyn Fn(&str, &std::path::Path) -> Command + Send + Sync>,
+}
+
+/// The gateways of a server.
+pub(crate) struct Gateways {
+    settings: GatewaySettings,
+    running: Mutex<BTreeMap<String, Arc<Gateway>>>,
+}
+
+impl Gateways {
+    fn new(settings: GatewaySettings) -> Gateways {
+        Gateways { settings, running: Mutex::default() }
+    }
+
+    fn all(&self) -> Vec<Arc<Gateway>> {
+        lock(&self.running).values().cloned().collect()
+    }
+
+    /// Tells all to end in order.
+    pub fn close(&self) {
+        self.all().iter().for_each(|gateway| gateway.close());
+    }
+
+    /// Those that have not ended by then.
+    pub fn not_ended(&self, until: Instant) -> Vec<String> {
+        let running: Vec<_> =
+            lock(&self.running).iter().map(|(name, gateway)| (name.clone(), Arc::clone(gateway))).collect();
+        let running = running.into_iter().filter(|(_, gateway)| !gateway.has_ended(until));
+        running.map(|(name, _)| format!("gateway {name}")).collect()
+    }
+}
+
+impl Drop for Gateways {
+    fn drop(&mut self) {
+        self.all().iter().for_each(|gateway| gateway.abandon());
+    }
+}
+
+impl Runtime {
+    /// Starts the gateways that the views of the catalogue need, and from here on those that new ones need. The planner of the
+    /// runtime was opened with [`GatewayPlace::Elsewhere`](tidemill_sql::GatewayPlace::Elsewhere).
+    ///
+    /// # Errors
+    /// If the folder cannot be used.
+    pub fn start_gateways(&self, settings: GatewaySettings) -> Result<(), Cause> {
+        let longest = settings.folder.as_os_str().len() + SOCKET.len() + 26;
+        if longest > SOCKET_PATH_MAX && !self.queries_at_gateways().is_empty() {
+            return Err(Cause::user(format!(
+                "the path {} is too long for the sockets of gateways; keep the data in a folder with a shorter path",
+                settings.folder.display()
+            )));
+        }
+        self.set_gateways(Gateways::new(settings));
+        for query in self.queries_at_gateways() {
+            for gateway in self.defined_catalog().gateways_of(&query.name) {
+                self.gateway(gateway)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_gateways(&self) -> bool {
+        self.gateways().is_some()
+    }
+
+    /// The queries that run at gateways.
+    fn queries_at_gateways(&self) -> Vec<StartedQuery> {
+        self.at_gateways().clone()
+    }
+
+    /// Forgets a query at gateways; whether there was one.
+    fn forget_at_gateways(&self, name: &str) -> bool {
+        let mut queries = self.at_gateways();
+        let before = queries.len();
+        queries.retain(|query| query.name != name);
+        queries.len() < before
+    }
+
+    /// Whether this view has parts at gateways: it is started there, and not as a query of this process.
+    pub fn is_at_gateways(&self, view: &str) -> bool {
+        self.has_gateways() && !self.defined_catalog().gateways_of(view).is_empty()
+    }
+
+    /// Runs a view at its gateways. It runs again when they or the server are started again.
+    fn run_at_gateways(&self, query: StartedQuery) -> Result<(), Cause> {
+        let view = query.name.clone();
+        self.kept_catalog().started(query.clone())?;
+        self.forget_at_gateways(&view);
+        self.at_gateways().push(query.clone());
+        let names = self.defined_catalog().gateways_of(&view).to_vec();
+        let gateways = names.iter().map(|name| self.gateway(name)).collect::<Result<Vec<_>, Cause>>()?;
+        for gateway in gateways {
+            gateway.wait_until_here(BEGIN_TIME)?;
+            gateway.apply(|version| self.records_for_gateway(version, [query.clone()]))?;
+        }
+        Ok(())
+    }
+
+    /// The views at gateways that were dropped end there, and gateways without views end.
+    pub(crate) fn follow_at_gateways(&self, dropped: &str) {
+        let Some(gateways) = self.gateways() else { return };
+        if !self.forget_at_gateways(dropped) {
+            return;
+        }
+        let catalog = self.defined_catalog();
+        let views = self.queries_at_gateways();
+        let is_needed = |name: &str| {
+            views.iter().any(|view| catalog.gateways_of(&view.name).iter().any(|gateway| gateway == name))
+        };
+        let running: Vec<(String, Arc<Gateway>)> =
+            lock(&gateways.running).iter().map(|(name, one)| (name.clone(), Arc::clone(one))).collect();
+        for (name, gateway) in running {
+            // One that fails begins again with all definitions.
+            if gateway.apply(|version| self.records_for_gateway(version, [])).is_err() {
+                tracing::warn!(gateway = name, "a gateway could not follow the catalogue");
+            }
+            if !is_needed(&name) {
+                gateway.close();
+                // A later one of its name has the same journal.
+                gateway.has_ended(Instant::now() + END_TIME);
+                lock(&gateways.running).remove(&name);
+            }
+        }
+    }
+
+    /// What `SHOW QUERIES`, `SHOW FRAGMENTS` and `SHOW GATEWAYS` say: of this process and of its gateways.
+    pub fn status_tables(&self) -> StatusTables {
+        let mut tables = StatusTables::of(self, "");
+        let Some(gateways) = self.gateways() else { return tables };
+        let running: Vec<(String, Arc<Gateway>)> =
+            lock(&gateways.running).iter().map(|(name, one)| (name.clone(), Arc::clone(one))).collect();
+        for (name, gateway) in running {
+            let mut found = gateway.report().unwrap_or_else(|| away(&name, &gateway));
+            for row in &mut found.queries {
+                if let Some(query) = row.first_mut() {
+                    *query = format!("{query} at {name}");
+                }
+            }
+            tables.add(found);
+        }
+        tables
+    }
+
+    /// The gateway of this name, which is started if it does not run yet.
+    fn gateway(&self, name: &str) -> Result<Arc<Gateway>, Cause> {
+        let gateways = self.gateways().ok_or_else(|| Cause::bug("this runtime starts no gateways"))?;
+        let mut running = lock(&gateways.running);
+        if let Some(gateway) = running.get(name) {
+            return Ok(Arc::clone(gateway));
+        }
+        let folder = gateways.settings.folder.join(name);
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let (own, command) = (name.to_owned(), Arc::clone(&gateways.settings.command));
+        let (runtime, within) = (self.downgrade(), folder.clone());
+        let named = own.clone();
+        let beginning = Box::new(move || {
+            let runtime = runtime()?;
+            let catalog = runtime.defined_catalog();
+            let is_there = |query: &StartedQuery| catalog.gateways_of(&query.name).contains(&named);
+            let queries = runtime.queries_at_gateways().into_iter().filter(is_there);
+            Some(runtime.records_for_gateway(0, queries))
+        });
+        let endpoint = self.kept_catalog().endpoint(name);
+        let command = move || command(&own, &within);
+        let gateway = Gateway::start(name, folder, endpoint, command, beginning)?;
+        running.insert(name.to_owned(), Arc::clone(&gateway));
+        Ok(gateway)
+    }
+
+    /// The definitions behind a version, with these queries, and the newest version.
+    fn records_for_gateway(
+        &self,
+        version: u64,
+        queries: impl IntoIterator<Item = StartedQuery>,
+    ) -> (Vec<CatalogRecord>, u64) {
+        let catalog = self.defined_catalog();
+        let definitions = catalog.definitions().iter().skip(version as usize).cloned();
+        let queries = queries.into_iter().map(CatalogRecord::Started);
+        (definitions.map(CatalogRecord::Definition).chain(queries).collect(), catalog.version())
+    }
+}
+
+impl Session {
+    /// Runs a view at its gateways, with the settings of this session; see [`Runtime::is_at_gateways`].
+    ///
+    /// # Errors
+    /// If a gateway does not begin, or cannot run its part: it tries again each time that it is started.
+    pub fn start_at_gateways(&self, view: &str) -> Result<(), Cause> {
+        let runtime = self.runtime();
+        let mut settings = self.settings().clone();
+        // Its gateways find the folder of this name in their own journals.
+        settings.journal = runtime.query_folder(view).or(settings.journal);
+        runtime.run_at_gateways(StartedQuery {
+            name: view.to_owned(),
+            outputs: vec![view.to_owned()],
+            settings: settings.encode_beside(runtime.defaults()),
+            is_strict: self.is_strict(),
+        })
+    }
+}
+
+fn away(name: &str, gateway: &Gateway) -> StatusTables {
+    let reason = gateway.problem().unwrap_or_else(|| "it is being started".to_owned());
+    let query = [name, "away", "", "", "", &reason].map(str::to_owned).to_vec();
+    StatusTables { queries: vec![query], ..StatusTables::default() }
+}

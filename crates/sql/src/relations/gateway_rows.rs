@@ -1,0 +1,30 @@
+//! Rows of a view whose sources enter at gateways: processes of their own, each of which has a part of the view.
+
+use std::sync::Arc;
+
+use datafusion::logical_expr::Expr;
+use tidemill_engine::Cause;
+use tidemill_store::StoreConfig;
+use tidemill_store::remote::{Endpoint, RemoteVersion};
+
+/// A version of each part of a view, in the order of its gateways; or why one of them cannot be read. Fewer parts are never read.
+pub(crate) type PartVersions = Result<Arc<[RemoteVersion]>, Cause>;
+
+/// The parts of a view at gateways, as of their newest versions or of those that were taken.
+#[derive(Clone)]
+pub struct GatewayRows {
+    pub(crate) name: String,
+    pub(crate) config: Arc<StoreConfig>,
+    /// The expression that divides the rows among fragments.
+    pub(crate) divided_by: Option<Expr>,
+    pub(crate) gateways: Vec<Arc<Endpoint>>,
+    /// What is read; `None`: the newest versions.
+    pub(crate) versions: Option<PartVersions>,
+}
+
+impl GatewayRows {
+    /// The same rows as of these versions.
+    pub(crate) fn at(&self, versions: PartVersions) -> GatewayRows {
+        GatewayRows { versions: Some(versions), ..self.clone() }
+    }
+}

@@ -1,0 +1,153 @@
+//! Answers readers of other processes.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use arrow_ipc::writer::StreamWriter;
+use tidemill_core::Cause;
+
+use super::message::{
+    Moment, Pinned, Question, Request, encode_found, encode_pinned, receive_frame, send_frame,
+};
+use crate::selection::SelectedRows;
+use crate::version::Version;
+
+/// The most readers at a time.
+const READERS_MAX: usize = 256;
+/// The longest question: a key may be a text.
+const QUESTION_BYTES_MAX: usize = 16 << 20;
+
+/// Knows the stores of a process by the names of their views.
+pub trait StoreDirectory: Send + Sync {
+    /// A version of each of these views, all at this moment; or why there is none.
+    fn versions(&self, views: &[String], moment: Moment) -> Vec<Result<Version, Cause>>;
+}
+
+/// Answers readers at a Unix socket, each in a thread of its own, until it is dropped.
+pub struct StoreServer {
+    path: PathBuf,
+    readers: Arc<Readers>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+/// The readers that are connected, by number; `None`: no more are accepted.
+type Readers = Mutex<Option<BTreeMap<u64, Arc<UnixStream>>>>;
+
+impl StoreServer {
+    /// Listens at this path. What an earlier process has left there is replaced. Whoever may write to the socket may read all
+    /// stores, so its folder must belong to the user alone.
+    ///
+    /// # Errors
+    /// If the socket cannot be made there.
+    pub fn start(path: &Path, directory: Arc<dyn StoreDirectory>) -> Result<StoreServer, Cause> {
+        let failed = |error: io::Error| {
+            let message = format!("no socket for readers can be made at {}: {error}", path.display());
+            Cause::operation(message).with_source(error)
+        };
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path).map_err(failed)?;
+        let readers = Arc::new(Mutex::new(Some(BTreeMap::new())));
+        let connected = Arc::clone(&readers);
+        let accepting = thread::Builder::new().name("accept readers".into());
+        let accepting = accepting.spawn(move || accept(&listener, &directory, &connected)).map_err(failed)?;
+        Ok(StoreServer { path: path.to_owned(), readers, accepting: Some(accepting) })
+    }
+}
+
+impl Drop for StoreServer {
+    fn drop(&mut self) {
+        let readers = lock(&self.readers).take().unwrap_or_default();
+        readers.values().for_each(|reader| drop(reader.shutdown(Shutdown::Both)));
+        // It waits for a reader.
+        if UnixStream::connect(&self.path).is_ok()
+            && let Some(accepting) = self.accepting.take()
+        {
+            let _ = accepting.join();
+        }
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn lock(readers: &Readers) -> MutexGuard<'_, Option<BTreeMap<u64, Arc<UnixStream>>>> {
+    readers.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn accept(listener: &UnixListener, directory: &Arc<dyn StoreDirectory>, readers: &Arc<Readers>) {
+    for (number, stream) in (0_u64..).zip(listener.incoming()) {
+        let Ok(stream) = stream.map(Arc::new) else { continue };
+        match lock(readers).as_mut() {
+            None => return,
+            // Who is one too many sees the end of the connection.
+            Some(connected) if connected.len() >= READERS_MAX => continue,
+            Some(connected) => drop(connected.insert(number, Arc::clone(&stream))),
+        }
+        let (directory, left) = (Arc::clone(directory), Arc::clone(readers));
+        let leave = move || drop(lock(&left).as_mut().and_then(|connected| connected.remove(&number)));
+        let leave_at_once = leave.clone();
+        let reader = thread::Builder::new().name("reader".into()).spawn(move || {
+            let _ = answer(&stream, &*directory);
+            leave();
+        });
+        if reader.is_err() {
+            leave_at_once();
+        }
+    }
+}
+
+/// Answers one reader until it leaves, or asks for what is no question.
+fn answer(mut stream: &UnixStream, directory: &dyn StoreDirectory) -> io::Result<()> {
+    let mut versions: Vec<Result<Version, Cause>> = Vec::new();
+    loop {
+        let request = receive_frame(&mut stream, QUESTION_BYTES_MAX)?;
+        let request = Request::decode(&request).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+        match request {
+            Request::Pin { views, moment } => {
+                versions = directory.versions(&views, moment);
+                let pinned = |version: &Result<Version, Cause>| match version {
+                    Ok(version) => Ok(Pinned { cycle: version.cycle() }),
+                    Err(cause) => Err(cause.clone()),
+                };
+                send_frame(&mut stream, &encode_pinned(&versions.iter().map(pinned).collect::<Vec<_>>()))?;
+            }
+            Request::Rows { version, question } => {
+                let found = match versions.get(version as usize) {
+                    Some(Ok(version)) => found(version, &question),
+                    Some(Err(cause)) => Err(cause.clone()),
+                    None => Err(Cause::bug(format!("version {version} was never asked for"))),
+                };
+                send_rows(stream, found)?;
+            }
+            Request::Release => versions.clear(),
+        }
+    }
+}
+
+fn found(version: &Version, question: &Question) -> Result<SelectedRows, Cause> {
+    match question {
+        Question::Select(selection) => version.select(selection),
+        Question::Nearest { to, rows_max, selection } => {
+            version.nearest(*to, usize::try_from(*rows_max).unwrap_or(usize::MAX), selection)
+        }
+    }
+}
+
+fn send_rows(stream: &UnixStream, found: Result<SelectedRows, Cause>) -> io::Result<()> {
+    let head = found.as_ref().map(|found| (found.work, !found.batches.is_empty())).map_err(Cause::clone);
+    let mut sending = BufWriter::with_capacity(1 << 16, stream);
+    send_frame(&mut sending, &encode_found(&head))?;
+    let batches = found.map_or_else(|_| Vec::new(), |found| found.batches);
+    if let Some(first) = batches.first() {
+        let mut writer = StreamWriter::try_new(&mut sending, &first.schema()).map_err(io::Error::other)?;
+        batches.iter().try_for_each(|batch| writer.write(batch)).map_err(io::Error::other)?;
+        writer.finish().map_err(io::Error::other)?;
+    }
+    sending.flush()
+}
