@@ -10,7 +10,6 @@ mod expressions;
 mod extension;
 mod gateway_place;
 mod generator;
-mod kept_settings;
 mod logical;
 mod planner;
 mod pool_definition;
