@@ -134,8 +134,8 @@ pub use tidemill_flow::{
     SizeCosts, Snapshots, SplitStatus, Status, Stopped, Summary, Work, WorkerProcess, WorkerProcesses,
 };
 pub use tidemill_journal::{
-    CatalogJournal, Disk, Epoch, Journal, LostRows, Positions, Record, Skips, StoredRowsFile, StreamSettings,
-    database, inspect, set_aside,
+    CatalogJournal, ChunkPlace, Disk, Epoch, Journal, LockGuard, LostRows, Medium, MediumFile, Positions,
+    Record, Skips, StoredChunks, StoredRowsFile, StreamSettings, database, inspect, set_aside,
 };
 pub use tidemill_plan::{
     AutoSplit, CyclePolicy, Limits, OperatorPlan, PlaceChoice, PlaceGroup, PlaceMember, Plan, PlanError,

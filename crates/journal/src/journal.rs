@@ -27,6 +27,7 @@ use crate::rows::{RowDecoder, RowEncoder, decode_schema, encode_schema};
 use crate::segment::{Content, segment_positions};
 use crate::skips::{self, Skips};
 use crate::snapshots::SnapshotFolder;
+use crate::stored_chunks::StoredChunks;
 use crate::stored_rows::StoredRowsFile;
 use crate::stream::{OpenStream, StreamReader, StreamSettings, StreamWriter};
 
@@ -358,9 +359,7 @@ impl Journal {
         remove(layout::begun(&self.own))?;
         self.snapshots().remove_after(None)?;
         let views = layout::views(&self.own);
-        for name in self.medium.names(&views).map_err(|error| failed("list", &views, error))? {
-            remove(views.join(name))?;
-        }
+        self.medium.remove_folder(&views).map_err(|error| failed("remove", &views, error))?;
         sync(&self.own)
     }
 
@@ -369,12 +368,21 @@ impl Journal {
     /// # Errors
     /// If the name is too long, or the disk fails.
     pub fn stored_rows(&self, sink: &str) -> Result<StoredRowsFile, Cause> {
-        let name = layout::stream_name(sink)
-            .ok_or_else(|| Cause::user(format!("the view's name '{sink}' is too long; shorten it")))?;
         let views = layout::views(&self.own);
+        let path = views.join(layout::rows_of_view(sink)?);
         self.medium.create_folder(&views).map_err(|error| failed("create the folder", &views, error))?;
         remove_unfinished(&*self.medium, &views)?;
-        Ok(StoredRowsFile::new(self.medium.clone(), views.join(format!("{name}.rows"))))
+        Ok(StoredRowsFile::new(self.medium.clone(), path))
+    }
+
+    /// The files in which a sink of this name keeps what its [rows file](Journal::stored_rows) names.
+    ///
+    /// # Errors
+    /// If the name is too long, or the disk fails.
+    pub fn stored_chunks(&self, sink: &str) -> Result<StoredChunks, Cause> {
+        let folder = layout::views(&self.own).join(layout::chunks_of_view(sink)?);
+        self.medium.create_folder(&folder).map_err(|error| failed("create the folder", &folder, error))?;
+        StoredChunks::open(self.medium.clone(), folder)
     }
 
     /// Removes what sinks of other names than these have kept of their rows.
@@ -383,24 +391,32 @@ impl Journal {
     /// If the disk fails.
     pub fn remove_rows_of_others(&self, sinks: &[String]) -> Result<(), Cause> {
         let views = layout::views(&self.own);
-        let known: Vec<String> =
-            sinks.iter().filter_map(|sink| Some(format!("{}.rows", layout::stream_name(sink)?))).collect();
+        let known = |name: &dyn Fn(&str) -> Result<String, Cause>| {
+            sinks.iter().filter_map(|sink| name(sink).ok()).collect::<Vec<String>>()
+        };
+        let (rows, chunks) = (known(&layout::rows_of_view), known(&layout::chunks_of_view));
         let names = match self.medium.names(&views) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             names => names.map_err(|error| failed("list", &views, error))?,
         };
-        let others: Vec<_> =
-            names.into_iter().filter(|name| name.ends_with(".rows") && !known.contains(name)).collect();
-        for other in &others {
-            let path = views.join(other);
-            self.medium.remove(&path).map_err(|error| failed("remove", &path, error))?;
+        let others = |ending: &str, known: &[String]| {
+            let is_other = |name: &&String| name.ends_with(ending) && !known.contains(name);
+            names.iter().filter(is_other).map(|name| views.join(name)).collect::<Vec<_>>()
+        };
+        let sync =
+            || self.medium.sync_folder(&views).map_err(|error| failed("sync the folder", &views, error));
+        // What names chunks goes first.
+        let (rows, chunks) = (others(".rows", &rows), others(".chunks", &chunks));
+        for path in &rows {
+            self.medium.remove(path).map_err(|error| failed("remove", path, error))?;
         }
-        match others.is_empty() {
-            true => Ok(()),
-            false => {
-                self.medium.sync_folder(&views).map_err(|error| failed("sync the folder", &views, error))
-            }
+        if !rows.is_empty() {
+            sync()?;
         }
+        for folder in &chunks {
+            self.medium.remove_folder(folder).map_err(|error| failed("remove", folder, error))?;
+        }
+        if chunks.is_empty() { Ok(()) } else { sync() }
     }
 
     /// The file of the sinks that were added to a query which had begun: each has the cycle with whose state it began. No

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use tidemill_core::error::Cause;
+
 /// The longest name of a stream, as a folder.
 const NAME_BYTES_MAX: usize = 200;
 
@@ -55,6 +57,20 @@ pub(crate) fn snapshots(folder: &Path) -> PathBuf {
 
 pub(crate) fn views(folder: &Path) -> PathBuf {
     folder.join("views")
+}
+
+/// The name of the file with the rows of a view.
+pub(crate) fn rows_of_view(view: &str) -> Result<String, Cause> {
+    Ok(format!("{}.rows", view_name(view)?))
+}
+
+/// The name of the folder with the chunks that this file names.
+pub(crate) fn chunks_of_view(view: &str) -> Result<String, Cause> {
+    Ok(format!("{}.chunks", view_name(view)?))
+}
+
+fn view_name(view: &str) -> Result<String, Cause> {
+    stream_name(view).ok_or_else(|| Cause::user(format!("the view's name '{view}' is too long; shorten it")))
 }
 
 pub(crate) fn streams(folder: &Path) -> PathBuf {

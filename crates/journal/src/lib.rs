@@ -9,6 +9,7 @@
 //!          snapshots/<cycle>.snapshot           the state after a cycle
 //!          commits                              the last committed cycle of each sink
 //!          views/<sink>.rows                    the rows of a materialized view
+//!          views/<sink>.chunks/<number>.chunk   those of its rows that do not change any more
 //!          skips                                positions that are left out from now on
 //!          epochs                               of a database: when it was opened, and which rows it has lost
 //!          epoch                                of a query of a database: how many of these it has seen
@@ -51,6 +52,7 @@ mod segment;
 pub mod set_aside;
 mod skips;
 mod snapshots;
+mod stored_chunks;
 mod stored_rows;
 mod stream;
 mod stretches;
@@ -66,5 +68,6 @@ pub use positions::Positions;
 pub use progress::StreamProgress;
 pub use skips::Skips;
 pub use snapshots::{SnapshotFolder, StoredSnapshot};
+pub use stored_chunks::{ChunkPlace, StoredChunks};
 pub use stored_rows::StoredRowsFile;
 pub use stream::{Record, StreamReader, StreamSettings, StreamWriter};

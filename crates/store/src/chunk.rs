@@ -1,7 +1,7 @@
 //! Rows that were stored together: columns that do not change, what is known about them, and where they are.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
@@ -11,6 +11,7 @@ use arrow_select::concat::concat;
 use tidemill_core::Cause;
 
 use crate::area::Area;
+use crate::chunk_files::ChunkPlace;
 use crate::columns;
 use crate::config::{Contents, StoreConfig};
 use crate::grid::Grid;
@@ -31,6 +32,8 @@ pub(crate) struct Chunk {
     /// Empty without a key.
     pub back: Box<[AtomicU32]>,
     pub table: Option<TableRows>,
+    /// Where it is kept, once it is complete and a snapshot has named it.
+    pub place: OnceLock<ChunkPlace>,
     bytes: usize,
 }
 
@@ -106,7 +109,8 @@ impl Chunk {
             ended: (0..count).map(|_| AtomicU64::new(NEVER)).collect(),
             ordinals: (0..count).map(|_| AtomicU64::new(0)).collect(),
         });
-        let mut chunk = Chunk { first, rows, times, points, numbers, back, table, bytes: 0 };
+        let mut chunk =
+            Chunk { first, rows, times, points, numbers, back, table, place: OnceLock::new(), bytes: 0 };
         chunk.bytes = chunk.count_bytes();
         Ok(chunk)
     }

@@ -40,6 +40,8 @@
 
 mod area;
 mod chunk;
+mod chunk_fields;
+mod chunk_files;
 mod chunk_list;
 mod columns;
 mod config;
@@ -49,6 +51,7 @@ mod fragmentation;
 mod fragments;
 mod gather;
 mod grid;
+mod kept_chunks;
 mod key_index;
 mod keys;
 mod marks;
@@ -69,6 +72,7 @@ mod version;
 mod writer;
 
 pub use area::{Area, distance};
+pub use chunk_files::{ChunkFiles, ChunkPlace};
 pub use config::{Contents, Retention, StoreConfig};
 pub use follower::{Change, Follower};
 pub use fragmentation::{FragmentBy, Fragmentation};

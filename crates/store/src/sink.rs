@@ -1,12 +1,13 @@
 //! How a running query publishes its cycles to a store.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use tidemill_core::{Cause, CycleOutput, MemoryAccount, Sink, SnapshotReader, SnapshotWriter};
 
+use crate::chunk_files::ChunkFiles;
 use crate::config::StoreConfig;
 use crate::fragments::{FragmentedWriter, Restored, restored};
 use crate::reader::StoreReader;
@@ -60,8 +61,9 @@ impl StoreSink {
     pub fn restore(
         config: StoreConfig,
         reader: &mut SnapshotReader<'_>,
+        files: &mut dyn ChunkFiles,
     ) -> Result<(StoreSink, StoreReader), Cause> {
-        let (store, reader) = restored(config, reader)?;
+        let (store, reader) = restored(config, reader, files)?;
         Ok((StoreSink::of(store, &reader), reader))
     }
 
@@ -69,14 +71,19 @@ impl StoreSink {
         StoreSink { store, schema: reader.config().schema.clone(), pending: VecDeque::new() }
     }
 
-    /// Writes all versions that can be read.
+    /// Writes all versions that can be read, and to `files` the chunks that are complete and not there yet. The files that
+    /// the snapshot names are returned.
     ///
     /// # Errors
     /// As for [`StoreWriter::snapshot`] and [`FragmentedWriter::snapshot`].
-    pub fn snapshot(&mut self, writer: &mut SnapshotWriter) -> Result<(), Cause> {
+    pub fn snapshot(
+        &mut self,
+        writer: &mut SnapshotWriter,
+        files: &mut dyn ChunkFiles,
+    ) -> Result<BTreeSet<u64>, Cause> {
         match &mut self.store {
-            Restored::One(store) => store.snapshot(writer),
-            Restored::Fragments(store) => store.snapshot(writer),
+            Restored::One(store) => store.snapshot(writer, files),
+            Restored::Fragments(store) => store.snapshot(writer, files),
         }
     }
 

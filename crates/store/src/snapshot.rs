@@ -1,28 +1,42 @@
 //! A store as bytes, and back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::RecordBatch;
-use arrow_ipc::reader::StreamReader;
-use arrow_ipc::writer::StreamWriter;
 use tidemill_core::{Cause, SnapshotReader, SnapshotWriter, State};
 
 use crate::chunk::Chunk;
+use crate::chunk_fields::damaged;
+use crate::chunk_files::{ChunkFiles, ChunkPlace};
 use crate::config::StoreConfig;
+use crate::kept_chunks::{keep, kept_chunk};
 use crate::marks::Mark;
 use crate::reader::StoreReader;
 use crate::writer::StoreWriter;
 
-/// The first byte of a store that is not divided, or of a fragment.
-pub(crate) const VERSION: u8 = 1;
+/// The first byte of a store that is not divided, or of a fragment, in which all rows are.
+pub(crate) const WHOLE_VERSION: u8 = 1;
+/// The first byte of one that names its complete chunks.
+pub(crate) const VERSION: u8 = 3;
 
 impl StoreWriter {
-    /// Writes all versions that can be read.
+    /// Writes all versions that can be read. Chunks that are complete, and were not before the last snapshot, are written to
+    /// `files`; the snapshot names all of them. The files that it names are returned.
     ///
     /// # Errors
-    /// [`Cause::bug`] if rows cannot be written as Arrow IPC.
-    pub fn snapshot(&self, writer: &mut SnapshotWriter) -> Result<(), Cause> {
+    /// [`Cause::bug`] if rows cannot be written as Arrow IPC; as for [`ChunkFiles::write`].
+    pub fn snapshot(
+        &self,
+        writer: &mut SnapshotWriter,
+        files: &mut dyn ChunkFiles,
+    ) -> Result<BTreeSet<u64>, Cause> {
+        let named = keep(self.chunks.complete.as_slice().iter(), files)?;
+        self.write_manifest(writer)?;
+        Ok(named)
+    }
+
+    /// Writes what a snapshot has when all complete chunks are kept.
+    pub(crate) fn write_manifest(&self, writer: &mut SnapshotWriter) -> Result<(), Cause> {
         writer.u8(VERSION);
         fingerprint(&self.shared.config).write(writer);
         self.newest_cycle.write(writer);
@@ -32,11 +46,16 @@ impl StoreWriter {
         for mark in self.marks.iter() {
             (mark.cycle, mark.first, mark.end, mark.latest).write(writer);
         }
-        for chunks in [self.chunks.complete.as_slice(), &self.chunks.open] {
-            writer.u64(chunks.len() as u64);
-            chunks.iter().try_for_each(|chunk| write_chunk(chunk, writer))?;
-        }
-        Ok(())
+        let (complete, oldest) = (self.chunks.complete.as_slice(), self.oldest_cycle());
+        writer.u64(complete.len() as u64);
+        complete.iter().try_for_each(|chunk| name_chunk(chunk, oldest, writer))?;
+        writer.u64(self.chunks.open.len() as u64);
+        self.chunks.open.iter().try_for_each(|chunk| write_open_chunk(chunk, writer))
+    }
+
+    /// The oldest cycle that can be read.
+    fn oldest_cycle(&self) -> u64 {
+        self.marks.oldest().map_or(0, |mark| mark.cycle)
     }
 
     /// A store with all versions that [`snapshot`](StoreWriter::snapshot) has written, and the handle to read it. Its limits
@@ -44,19 +63,21 @@ impl StoreWriter {
     ///
     /// # Errors
     /// As for [`StoreConfig::check`]; [`Cause::user`] if the bytes are of a store with other columns or another key, or
-    /// have an unknown version; [`Cause::operation`] if they are damaged.
+    /// have an unknown version; [`Cause::operation`] if they are damaged; as for [`ChunkFiles::read`].
     pub fn restore(
         config: StoreConfig,
         reader: &mut SnapshotReader<'_>,
+        files: &mut dyn ChunkFiles,
     ) -> Result<(StoreWriter, StoreReader), Cause> {
-        reader.version(VERSION)?;
-        StoreWriter::restore_rows(config, reader)
+        let version = reader.version_of(&[WHOLE_VERSION, VERSION])?;
+        StoreWriter::restore_rows(config, (version, reader), files)
     }
 
     /// As [`restore`](StoreWriter::restore), behind the version of the format.
     pub(crate) fn restore_rows(
         config: StoreConfig,
-        reader: &mut SnapshotReader<'_>,
+        (version, reader): (u8, &mut SnapshotReader<'_>),
+        files: &mut dyn ChunkFiles,
     ) -> Result<(StoreWriter, StoreReader), Cause> {
         let (mut store, handle) = StoreWriter::new(config)?;
         let (found, expected) = (reader.text()?, fingerprint(&store.shared.config));
@@ -78,8 +99,12 @@ impl StoreWriter {
             Some(oldest) => Some(oldest.cycle.saturating_sub(1)),
             None => store.newest_cycle,
         };
-        let complete = store.read_chunks(reader, true)?;
-        let open = store.read_chunks(reader, false)?;
+        let (config, oldest) = (&store.shared.config, store.oldest_cycle());
+        let complete = read_chunks(reader, |reader| match version {
+            WHOLE_VERSION => read_chunk(config, reader, true),
+            _ => named_chunk(config, oldest, reader, files),
+        })?;
+        let open = read_chunks(reader, |reader| read_chunk(config, reader, false))?;
         store.check_numbers(&complete, &open)?;
         let shown = complete.iter().filter(|chunk| chunk.first >= store.first);
         let shown: usize = shown.map(|chunk| chunk.bytes()).sum();
@@ -89,16 +114,6 @@ impl StoreWriter {
         store.link_restored()?;
         store.publish();
         Ok((store, handle))
-    }
-
-    fn read_chunks(
-        &self,
-        reader: &mut SnapshotReader<'_>,
-        is_complete: bool,
-    ) -> Result<Vec<Arc<Chunk>>, Cause> {
-        let count = reader.u64()?;
-        // Collected one by one: a count that is damaged must not reserve memory.
-        (0..count).map(|_| read_chunk(&self.shared.config, reader, is_complete).map(Arc::new)).collect()
     }
 
     /// Checks that the chunks have the rows of all versions.
@@ -138,63 +153,64 @@ pub(crate) fn fingerprint(config: &StoreConfig) -> String {
     format!("{contents:?} of ({}), key {key:?}, time {time:?}, point {point:?}", columns.join(", "))
 }
 
-fn write_chunk(chunk: &Chunk, writer: &mut SnapshotWriter) -> Result<(), Cause> {
-    writer.u64(chunk.first);
-    writer.i64(chunk.times.as_ref().map_or(i64::MIN, |times| times.latest));
-    let schema = chunk.rows.schema();
-    let ipc = || {
-        let mut stream = StreamWriter::try_new(Vec::new(), &schema)?;
-        stream.write(&chunk.rows)?;
-        stream.into_inner()
-    };
-    let bytes = ipc().map_err(|error: arrow_schema::ArrowError| {
-        Cause::bug(format!("rows cannot be written to a snapshot: {error}")).with_source(error)
-    })?;
-    writer.bytes(&bytes);
+fn read_chunks(
+    reader: &mut SnapshotReader<'_>,
+    mut read: impl FnMut(&mut SnapshotReader<'_>) -> Result<Chunk, Cause>,
+) -> Result<Vec<Arc<Chunk>>, Cause> {
+    let count = reader.u64()?;
+    // Collected one by one: a count that is damaged must not reserve memory.
+    (0..count).map(|_| read(reader).map(Arc::new)).collect()
+}
+
+/// Writes a chunk of the open ones, which is in no file.
+fn write_open_chunk(chunk: &Chunk, writer: &mut SnapshotWriter) -> Result<(), Cause> {
+    chunk.write_rows(writer)?;
     if let Some(table) = &chunk.table {
-        for values in [&table.ended, &table.ordinals] {
-            let bytes = values.iter().flat_map(|value| value.load(Ordering::Relaxed).to_le_bytes());
-            writer.bytes(&bytes.collect::<Vec<u8>>());
-        }
+        table.write_ended(writer);
+        table.write_ordinals(writer);
     }
     Ok(())
 }
 
+/// Reads a chunk that is in the snapshot itself.
 fn read_chunk(
     config: &StoreConfig,
     reader: &mut SnapshotReader<'_>,
     is_complete: bool,
 ) -> Result<Chunk, Cause> {
-    let (first, latest) = (reader.u64()?, reader.i64()?);
-    let rows = read_rows(config, reader.bytes()?)?;
-    let mut chunk = Chunk::new(config, first, rows, latest)?;
-    let count = chunk.len();
-    if let Some(table) = &mut chunk.table {
-        table.ended = read_numbers(reader.bytes()?, count)?;
-        table.ordinals = read_numbers(reader.bytes()?, count)?;
-    }
+    let mut chunk = Chunk::read_rows(config, reader)?;
+    chunk.read_ended(reader)?;
+    chunk.read_ordinals(reader)?;
     if is_complete {
         chunk.complete();
     }
     Ok(chunk)
 }
 
-fn read_rows(config: &StoreConfig, bytes: &[u8]) -> Result<RecordBatch, Cause> {
-    let wrong = |error: arrow_schema::ArrowError| damaged(&error.to_string()).with_source(error);
-    let mut stream = StreamReader::try_new(bytes, None).map_err(wrong)?;
-    let rows = stream.next().ok_or_else(|| damaged("rows are missing"))?.map_err(wrong)?;
-    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-    RecordBatch::try_new_with_options(config.schema.clone(), rows.columns().to_vec(), &options).map_err(wrong)
-}
-
-fn read_numbers(bytes: &[u8], count: usize) -> Result<Box<[AtomicU64]>, Cause> {
-    let (numbers, rest) = bytes.as_chunks::<8>();
-    match numbers.len() == count && rest.is_empty() {
-        true => Ok(numbers.iter().map(|number| AtomicU64::new(u64::from_le_bytes(*number))).collect()),
-        false => Err(damaged("a column of numbers has another length")),
+/// Names a complete chunk, and says what has changed about it since it was written.
+fn name_chunk(chunk: &Chunk, oldest: u64, writer: &mut SnapshotWriter) -> Result<(), Cause> {
+    let place = chunk.place.get().ok_or_else(|| Cause::bug("a chunk is in no file"))?;
+    writer.u64(place.file);
+    writer.u64(place.offset);
+    writer.u64(place.length);
+    writer.u32(place.checksum);
+    if let Some(table) = &chunk.table {
+        table.write_replaced(oldest, writer);
     }
+    Ok(())
 }
 
-pub(crate) fn damaged(what: &str) -> Cause {
-    Cause::operation(format!("the snapshot of a store is damaged: {what}"))
+/// Reads a chunk that is named.
+fn named_chunk(
+    config: &StoreConfig,
+    oldest: u64,
+    reader: &mut SnapshotReader<'_>,
+    files: &mut dyn ChunkFiles,
+) -> Result<Chunk, Cause> {
+    let (file, offset, length, checksum) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u32()?);
+    let chunk = kept_chunk(config, ChunkPlace { file, offset, length, checksum }, files)?;
+    if let Some(table) = &chunk.table {
+        table.read_replaced(oldest, reader)?;
+    }
+    Ok(chunk)
 }

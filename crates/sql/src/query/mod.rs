@@ -29,3 +29,4 @@ pub(crate) mod time_contract;
 pub(crate) mod unselected_key;
 pub(crate) mod view;
 pub(crate) mod view_changes;
+pub(crate) mod view_chunks;

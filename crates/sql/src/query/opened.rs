@@ -171,7 +171,7 @@ pub(crate) fn view_sink(
     let holder = format!("view '{name}'");
     match journal {
         Some(journal) => {
-            let (sink, store) = DurableView::open(config, journal.journal.stored_rows(name)?)?;
+            let (sink, store) = DurableView::open(config, name, &journal.journal)?;
             sink.count_in(account, &holder);
             Ok((Box::new(sink), store))
         }

@@ -25,8 +25,8 @@ pub(super) struct Part {
 
 enum Order {
     Append(Part),
-    /// Writes the fragment behind what was written before, and sends that back.
-    Snapshot(SnapshotWriter, SyncSender<Result<SnapshotWriter, Cause>>),
+    /// Writes what a snapshot has of the fragment behind what was written before, and sends that back.
+    Manifest(SnapshotWriter, SyncSender<Result<SnapshotWriter, Cause>>),
 }
 
 /// A thread with the writer of a fragment. It ends when this is dropped.
@@ -63,10 +63,10 @@ impl FragmentThread {
         self.published.recv().map_err(|_| has_ended())?
     }
 
-    /// Writes the fragment.
-    pub fn snapshot(&self, writer: SnapshotWriter) -> Result<SnapshotWriter, Cause> {
+    /// Writes what a snapshot has of the fragment when all its complete chunks are kept.
+    pub fn write_manifest(&self, writer: SnapshotWriter) -> Result<SnapshotWriter, Cause> {
         let (sender, written) = sync_channel(1);
-        self.send(Order::Snapshot(writer, sender))?;
+        self.send(Order::Manifest(writer, sender))?;
         written.recv().map_err(|_| has_ended())?
     }
 
@@ -103,8 +103,8 @@ fn run(
                     return;
                 }
             }
-            Order::Snapshot(mut snapshot, sender) => {
-                let written = writer.snapshot(&mut snapshot).map(|()| snapshot);
+            Order::Manifest(mut snapshot, sender) => {
+                let written = writer.write_manifest(&mut snapshot).map(|()| snapshot);
                 // Whoever asked may be gone.
                 let _ = sender.send(written);
             }

@@ -1,6 +1,6 @@
 //! Stores the rows of each cycle in several fragments, and publishes one version of all.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -10,8 +10,10 @@ use tidemill_core::{Cause, MemoryAccount, SnapshotWriter, State};
 use super::fragment_config;
 use super::fragment_thread::{CYCLES_QUEUED, FragmentThread, Part};
 use super::splitter::Splitter;
+use crate::chunk_files::ChunkFiles;
 use crate::config::StoreConfig;
 use crate::fragmentation::Fragmentation;
+use crate::kept_chunks::keep;
 use crate::reader::StoreReader;
 use crate::store_state::{FragmentsState, Published, StoreStatistics};
 use crate::strict_limits::check_strict;
@@ -126,21 +128,28 @@ impl FragmentedWriter {
         })
     }
 
-    /// Writes all versions that can be read, after it has published all cycles.
+    /// Writes all versions that can be read, after it has published all cycles, as for [`StoreWriter::snapshot`].
     ///
     /// # Errors
     /// As for [`publish`](FragmentedWriter::publish) and [`StoreWriter::snapshot`].
-    pub fn snapshot(&mut self, writer: &mut SnapshotWriter) -> Result<(), Cause> {
+    pub fn snapshot(
+        &mut self,
+        writer: &mut SnapshotWriter,
+        files: &mut dyn ChunkFiles,
+    ) -> Result<BTreeSet<u64>, Cause> {
         self.publish()?;
+        let published = self.state.current.load_full();
+        let complete = published.iter().flat_map(|fragment| fragment.chunks.complete.as_slice());
+        let named = keep(complete, files)?;
         let Fragmentation { count, by } = &self.splitter.fragmentation;
         writer.u8(VERSION);
         writer.u32(*count);
         by.text().to_owned().write(writer);
         (self.splitter.next, self.splitter.latest).write(writer);
         for thread in &self.threads {
-            *writer = thread.snapshot(std::mem::take(writer))?;
+            *writer = thread.write_manifest(std::mem::take(writer))?;
         }
-        Ok(())
+        Ok(named)
     }
 
     fn unless_failed(&mut self, step: impl FnOnce(&mut Self) -> Result<(), Cause>) -> Result<(), Cause> {

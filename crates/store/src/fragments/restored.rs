@@ -7,11 +7,13 @@ use tidemill_core::{Cause, SnapshotReader, State};
 
 use super::fragment_config;
 use super::fragmented_writer::{FragmentedWriter, VERSION};
+use crate::chunk_fields::damaged;
+use crate::chunk_files::ChunkFiles;
 use crate::config::StoreConfig;
 use crate::fragmentation::{FRAGMENTS_MAX, Fragmentation};
 use crate::reader::StoreReader;
 use crate::selection::Selection;
-use crate::snapshot::{self, damaged};
+use crate::snapshot::{self, WHOLE_VERSION};
 use crate::store_state::{FragmentsState, StoreStatistics};
 use crate::writer::StoreWriter;
 
@@ -26,10 +28,12 @@ pub(crate) enum Restored {
 pub(crate) fn restored(
     config: StoreConfig,
     reader: &mut SnapshotReader<'_>,
+    files: &mut dyn ChunkFiles,
 ) -> Result<(Restored, StoreReader), Cause> {
-    if reader.version_of(&[snapshot::VERSION, VERSION])? == snapshot::VERSION {
+    let version = reader.version_of(&[WHOLE_VERSION, VERSION, snapshot::VERSION])?;
+    if version != VERSION {
         let whole = StoreConfig { fragments: None, ..config.clone() };
-        let (writer, handle) = StoreWriter::restore_rows(whole, reader)?;
+        let (writer, handle) = StoreWriter::restore_rows(whole, (version, reader), files)?;
         return match config.fragments {
             None => Ok((Restored::One(writer), handle)),
             Some(_) => divided_again(config, &handle, writer.latest),
@@ -40,10 +44,8 @@ pub(crate) fn restored(
         return Err(damaged("it has an impossible number of fragments"));
     }
     let (next, latest): (u64, i64) = State::read(reader)?;
-    let fragment = |_| {
-        reader.version(snapshot::VERSION)?;
-        StoreWriter::restore_rows(fragment_config(&config, count), reader).map(|(writer, _)| writer)
-    };
+    let fragment =
+        |_| StoreWriter::restore(fragment_config(&config, count), reader, files).map(|(writer, _)| writer);
     let writers = (0..count).map(fragment).collect::<Result<Vec<_>, Cause>>()?;
     let cycle = writers.first().and_then(StoreWriter::newest_cycle);
     let is_one_version = |writer: &StoreWriter| writer.newest_cycle() == cycle && writer.latest == latest;

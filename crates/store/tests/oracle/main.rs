@@ -2,6 +2,8 @@
 //! and in fragments.
 
 mod cars;
+mod earlier_formats;
+mod files;
 mod followed;
 mod plain;
 mod stores;
@@ -384,7 +386,9 @@ fn snapshots_of_another_store_and_damaged_ones_are_refused() {
         let mut store = Store::new(&config);
         store.append(4, &[batch(&[Random(1).car(3), Random(2).car(3)])]).unwrap();
         let bytes = store.snapshot();
-        let restore = |config: StoreConfig, bytes: &[u8]| Store::restore(&config, bytes).map(|_| ());
+        let files = store.files.clone();
+        let restore =
+            |config: StoreConfig, bytes: &[u8]| Store::restore(&config, bytes, files.clone()).map(|_| ());
         assert_eq!(restore(config.clone(), &bytes), Ok(()));
         let other = StoreConfig { key: Some(vec![4]), ..config.clone() };
         assert!(restore(other, &bytes).unwrap_err().to_string().contains("another definition"));

@@ -11,6 +11,7 @@ use tidemill_core::{Batch, Cause, Cut, CycleOutput, Expression, Sink, SnapshotRe
 use tidemill_store::{FragmentBy, Fragmentation, StoreConfig, StoreReader, StoreSink};
 
 use crate::cars::{Car, batch};
+use crate::files::Files;
 
 /// A third of a number, or the length of a text. It fails for some values.
 #[derive(Debug)]
@@ -66,12 +67,13 @@ pub fn fragment_of(config: &StoreConfig, car: &Car) -> usize {
 pub struct Store {
     sink: StoreSink,
     pub reader: StoreReader,
+    pub files: Files,
 }
 
 impl Store {
     pub fn new(config: &StoreConfig) -> Store {
         let (sink, reader) = StoreSink::new(config.clone()).unwrap();
-        Store { sink, reader }
+        Store { sink, reader, files: Files::default() }
     }
 
     pub fn prepare(&mut self, cycle: u64, batches: &[RecordBatch]) {
@@ -96,15 +98,16 @@ impl Store {
 
     pub fn snapshot(&mut self) -> Vec<u8> {
         let mut writer = SnapshotWriter::default();
-        self.sink.snapshot(&mut writer).unwrap();
+        let named = self.sink.snapshot(&mut writer, &mut self.files).unwrap();
+        self.files.keep_only(&named);
         writer.finish()
     }
 
-    pub fn restore(config: &StoreConfig, bytes: &[u8]) -> Result<Store, Cause> {
+    pub fn restore(config: &StoreConfig, bytes: &[u8], mut files: Files) -> Result<Store, Cause> {
         let mut snapshot = SnapshotReader::new(bytes)?;
-        let (sink, reader) = StoreSink::restore(config.clone(), &mut snapshot)?;
+        let (sink, reader) = StoreSink::restore(config.clone(), &mut snapshot, &mut files)?;
         match snapshot.is_empty() {
-            true => Ok(Store { sink, reader }),
+            true => Ok(Store { sink, reader, files }),
             false => Err(Cause::bug("bytes are left")),
         }
     }
@@ -112,7 +115,8 @@ impl Store {
     /// What a restart leaves of it.
     pub fn restored(mut self, config: &StoreConfig) -> Store {
         let bytes = self.snapshot();
+        let files = std::mem::take(&mut self.files);
         drop(self);
-        Store::restore(config, &bytes).unwrap()
+        Store::restore(config, &bytes, files).unwrap()
     }
 }
