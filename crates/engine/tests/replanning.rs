@@ -12,9 +12,9 @@ use fixture::sink::{Given, Remember};
 use fixture::{Random, chunk, eventually, forward, numbered, watched};
 use proptest::prelude::*;
 use tidemill_engine::{
-    AutoSplit, Chunk, Counter, CyclePolicy, Engine, FlowError, ManualClock, MemoryCutLog, Plan, Proportions,
-    Replan, Resume, RouterCosts, Running, Shape, Sink, SplitChange, SplitPlan, SplitProfile, SplitterCosts,
-    Status,
+    AutoSplit, Chunk, Counter, CyclePolicy, Engine, FlowError, LatticeRule, ManualClock, MemoryCutLog, Plan,
+    Proportions, Replan, Resume, RouterCosts, Running, Shape, Sink, SplitChange, SplitPlan, SplitProfile,
+    SplitterCosts, SplittersBy, Status,
 };
 
 /// Every input of every operator may change its split.
@@ -235,6 +235,34 @@ fn what_an_earlier_run_has_measured_is_there_before_the_first_cycle() {
     let [Replan { first_cycle: 0, plan, .. }] = &status.replans[..] else { panic!("{:?}", status.replans) };
     assert_eq!(plan, &status.splits[0].choice.as_ref().unwrap().prediction().plan);
     assert_ne!(plan, &SplitPlan::exptree(7));
+}
+
+#[test]
+fn a_rule_says_how_many_splitters_a_lattice_has_whatever_else_would_be_faster() {
+    let profile = SplitProfile {
+        splitter: SplitterCosts { consume_ns: 20.0, process_ns: 3.0, emit_ns: 5.0 },
+        router: RouterCosts { read_ns: 0.0, split_ns: 0.0, emit_ns: 100.0 },
+        parts: Proportions::counted(1, 0, 0),
+        query_ns: 1.0,
+    };
+    for (splitters, is_tree) in [(SplittersBy::Model, false), (SplittersBy::Heuristic, true)] {
+        // One splitter reaches a row per second, on any machine.
+        let auto = AutoSplit {
+            profile: Some(profile),
+            every: Some(Duration::from_secs(1000)),
+            ..AutoSplit::by_rule(LatticeRule { splitters, is_tree }, 1.0)
+        };
+        let first = SplitPlan::exptree(7).with_window_rows(300);
+        let status = run_split(Engine::new(), Some(first), Some(auto.clone()), 4000, |_| ());
+        let [Replan { first_cycle: 0, plan, .. }] = &status.replans[..] else {
+            panic!("{:?}", status.replans)
+        };
+        assert_eq!(plan, &SplitPlan::parasplit(7, 1).with_window_rows(300));
+        // What follows the rule stays.
+        let status = run_split(Engine::new(), Some(plan.clone()), Some(auto), 4000, |_| ());
+        assert!(status.replans.is_empty(), "{:?}", status.replans);
+        assert_eq!(&status.splits[0].choice.as_ref().unwrap().prediction().plan, plan);
+    }
 }
 
 #[test]

@@ -98,6 +98,7 @@ fn all_plans(partitions: u32, splitters: u32, window_rows: u32) -> Vec<Option<Sp
         SplitPlan::autosplit(partitions, true),
         SplitPlan::autosplit(partitions, false),
         SplitPlan::parasplit(partitions, splitters),
+        SplitPlan::parasplit_tree(partitions, splitters),
     ];
     std::iter::once(None).chain(plans.map(|plan| Some(plan.with_window_rows(window_rows)))).collect()
 }
@@ -218,6 +219,35 @@ fn rows_that_partitions_share_come_among_their_own_in_order() {
             assert_all_agree(partitions, &rows, cycle, &mut random, behind);
         }
     }
+}
+
+#[test]
+fn windows_pass_a_tree_of_window_routers_to_every_splitter() {
+    let mut random = Random(13);
+    let rows = random_rows(&mut random, 3000, 64, (0, 0), false);
+    let split = SplitPlan::parasplit_tree(64, 4).with_window_rows(50);
+    let (sub_streams_of, status) = watched("a tree of window routers", {
+        let (rows, plan) = (rows.clone(), plan(64, Some(split), false, None));
+        move || {
+            let sink = Remember::default();
+            let engine = Engine::new().workers(6).cycles(CyclePolicy::fixed(3000));
+            let mut running = engine.run(plan, sink.boxed()).unwrap();
+            let gateway = running.gateway(0).unwrap();
+            gateway.push(chunk(&rows)).unwrap();
+            drop(gateway);
+            let status = running.join().unwrap();
+            (sub_streams(&sink.given()), status)
+        }
+    });
+    assert!(sub_streams_of == naive(&rows, 64));
+    let stages = &status.splits[0].stages;
+    let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
+    assert_eq!(names, ["window router", "window routers", "splitters"]);
+    assert!(
+        stages.iter().all(|stage| (stage.rows_in, stage.rows_out) == (3000, 3000)),
+        "{}",
+        status.splits[0]
+    );
 }
 
 #[test]

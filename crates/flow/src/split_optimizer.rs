@@ -9,6 +9,7 @@ use std::time::Duration;
 use tidemill_core::error::Cause;
 use tidemill_core::{Clock, ThreadTime};
 use tidemill_plan::AutoSplit;
+use tidemill_split::SplitPlan;
 use tidemill_split::choose::{Choice, candidates, choose_of, compare};
 use tidemill_split::predict::{Prediction, predict};
 use tidemill_split::profile::{SplitProfile, profile};
@@ -120,9 +121,8 @@ impl Measured<'_> {
         let choice = match self.chosen {
             None => compare(current, profile, workers),
             Some((auto, _)) => {
-                let choice = best(profile, self.split, auto.desired_rate, workers);
-                let current = predict(current, profile, workers);
-                if is_worth_it(&current, choice.prediction(), auto.desired_rate) {
+                let (choice, is_better) = chosen(auto, current, profile, self.split, workers);
+                if is_better {
                     run_state.splits.propose(self.edge, choice.prediction().plan.clone());
                 }
                 choice
@@ -148,6 +148,32 @@ fn profile_of(
     let work = run_state.work.read(Part::Operator(topology.operator_of(edge)));
     let query_ns = work.time_ns as f64 / work.rows_in.max(1) as f64;
     Ok(Some(profile.with_query_ns(query_ns)))
+}
+
+/// The choice from all plans or by a rule, and whether it is to replace the current plan.
+fn chosen(
+    auto: &AutoSplit,
+    current: SplitPlan,
+    profile: &SplitProfile,
+    split: &SplitEdge,
+    workers: u32,
+) -> (Choice, bool) {
+    let rate = auto.desired_rate;
+    match auto.lattice {
+        Some(rule) if rule.keeps(&current, profile, rate, workers) => {
+            (compare(current, profile, workers), false)
+        }
+        Some(rule) => {
+            let plan = rule.plan(profile, current.partitions, rate, workers);
+            let plan = plan.with_window_rows(current.window_rows);
+            (compare(plan, profile, workers), true)
+        }
+        None => {
+            let choice = best(profile, split, rate, workers);
+            let is_better = is_worth_it(&predict(current, profile, workers), choice.prediction(), rate);
+            (choice, is_better)
+        }
+    }
 }
 
 fn best(profile: &SplitProfile, split: &SplitEdge, desired_rate: f64, workers: u32) -> Choice {

@@ -64,11 +64,11 @@ impl SplitStatus {
 }
 
 fn stages(run_state: &RunState, edge: usize, split: &SplitEdge, plan: &SplitPlan, workers: u32) -> Vec<Work> {
-    let levels = if plan.needs_splitters(workers) { plan.fan_outs().len().min(split.levels) } else { 0 };
+    let levels = if plan.needs_splitters(workers) { plan.levels().min(split.levels) } else { 0 };
     let name = |stage| match (stage, levels) {
         (0, 0) => SPLITTERS.to_string(),
         (0, _) => WINDOW_ROUTER.to_string(),
-        _ => name_of_level(stage, levels),
+        _ => name_of_level(plan, stage),
     };
     let work = |stage| Work { name: name(stage), ..run_state.work.read(Part::Split { edge, stage }) };
     (0..=levels).map(work).collect()

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidemill_split::LatticeRule;
 use tidemill_split::profile::SplitProfile;
 
 /// The engine chooses the split of an input from measured costs of splitting and from how the rows are spread, and
@@ -20,6 +21,9 @@ pub struct AutoSplit {
     /// How long a choice stands before the next one. `None`: the engine chooses nothing, and only the program changes
     /// the split.
     pub every: Option<Duration>,
+    /// The engine takes the lattice that this rule makes for the desired rate, whatever other plans would cost. `None`,
+    /// the default: it chooses from all plans.
+    pub lattice: Option<LatticeRule>,
     /// Measurements of an earlier run. The first cycle is split by the plan that is best according to them, until this
     /// run has measured.
     pub profile: Option<SplitProfile>,
@@ -27,7 +31,8 @@ pub struct AutoSplit {
 
 impl Default for AutoSplit {
     fn default() -> Self {
-        AutoSplit { desired_rate: f64::INFINITY, every: Some(Duration::from_secs(1)), profile: None }
+        let every = Some(Duration::from_secs(1));
+        AutoSplit { desired_rate: f64::INFINITY, every, lattice: None, profile: None }
     }
 }
 
@@ -35,6 +40,18 @@ impl AutoSplit {
     /// Takes the cheapest plan that reaches this rate, in events per second.
     pub fn for_rate(desired_rate: f64) -> Self {
         AutoSplit { desired_rate, ..AutoSplit::default() }
+    }
+
+    /// Takes the lattice that a rule makes for this rate, in events per second.
+    ///
+    /// ```
+    /// use tidemill_plan::AutoSplit;
+    /// use tidemill_split::{LatticeRule, SplittersBy};
+    /// let rule = LatticeRule { splitters: SplittersBy::Heuristic, is_tree: true };
+    /// assert_eq!(AutoSplit::by_rule(rule, 2e6).lattice, Some(rule));
+    /// ```
+    pub fn by_rule(rule: LatticeRule, desired_rate: f64) -> Self {
+        AutoSplit { lattice: Some(rule), ..AutoSplit::for_rate(desired_rate) }
     }
 
     /// The engine does not choose; only the program changes the split.

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use crate::cost::splitters_for_rate;
 use crate::predict::{Prediction, millions, predict};
 use crate::profile::SplitProfile;
 use crate::split_plan::SplitPlan;
+use crate::splitters::SplittersBy;
 
 /// The plans worth considering: the one in which every worker splits what it has, which needs no window router; one
 /// splitter; both trees; and the lattice that the rate needs.
@@ -16,8 +16,7 @@ pub fn candidates(
     workers: u32,
 ) -> Vec<SplitPlan> {
     let (costs, parts, workers) = (&profile.splitter, profile.parts, workers.max(1));
-    let lattice = profile.lattice(SplitPlan::fsplit(partitions).window_rows);
-    let splitters = splitters_for_rate(&lattice, desired_rate, parts, partitions).clamp(1, workers);
+    let splitters = SplittersBy::Model.splitters(profile, partitions, desired_rate).min(workers);
     let mut plans = vec![
         SplitPlan::parasplit(partitions, workers),
         SplitPlan::fsplit(partitions),

@@ -22,6 +22,7 @@ pub mod scatter;
 pub mod spatial;
 pub mod split;
 pub mod split_plan;
+pub mod splitters;
 
 pub use hash::route_by_hash;
 pub use merge::{merge_by_partition, merge_by_position};
@@ -29,3 +30,4 @@ pub use placement::Placement;
 pub use route::{BROADCAST, OMIT, Route, RouteError, route_by_key, route_by_value, route_or_broadcast};
 pub use split::{Share, Splitter};
 pub use split_plan::{Shape, SplitPlan, SplitPlanError};
+pub use splitters::{LatticeRule, SplittersBy};

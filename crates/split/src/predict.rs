@@ -78,12 +78,25 @@ impl Prediction {
 pub const QUERY: &str = "query";
 /// The name of the stage that deals windows.
 pub const WINDOW_ROUTER: &str = "window router";
+/// The name of the second level of a tree of window routers.
+pub const WINDOW_ROUTERS: &str = "window routers";
 /// The name of the only level of splitters.
 pub const SPLITTERS: &str = "splitters";
 
-/// The name of a level of splitters, from 1, out of `levels`.
-pub fn name_of_level(level: usize, levels: usize) -> String {
-    if levels == 1 { SPLITTERS.into() } else { format!("splitters of level {level}") }
+/// The name of a level behind the first window router, from 1.
+///
+/// ```
+/// use tidemill_split::{SplitPlan, predict::name_of_level};
+/// assert_eq!(name_of_level(&SplitPlan::exptree(8), 2), "splitters of level 2");
+/// assert_eq!(name_of_level(&SplitPlan::parasplit_tree(8, 4), 1), "window routers");
+/// assert_eq!(name_of_level(&SplitPlan::parasplit_tree(8, 4), 2), "splitters");
+/// ```
+pub fn name_of_level(plan: &SplitPlan, level: usize) -> String {
+    match (plan.levels_of_routers(), plan.fan_outs().len()) {
+        (routers, _) if level <= routers => WINDOW_ROUTERS.into(),
+        (_, 1) => SPLITTERS.into(),
+        (routers, _) => format!("splitters of level {}", level - routers),
+    }
 }
 
 /// What the model predicts for a plan with this many workers, each with its own core.
@@ -121,12 +134,16 @@ fn stages(plan: &SplitPlan, profile: &SplitProfile, workers: u32) -> Vec<Predict
     if plan.needs_splitters(workers) {
         let router_ns = profile.lattice(plan.window_rows).router_ns();
         add(WINDOW_ROUTER.into(), 1, router_ns);
+        if plan.levels_of_routers() > 0 {
+            // Each passes on its share of the windows.
+            add(WINDOW_ROUTERS.into(), plan.routers(), router_ns / f64::from(plan.routers()));
+        }
     }
     let is_shared = parts.are_shared(width);
-    let whole_ns = if is_shared { costs.shared_fsplit(parts) } else { costs.fsplit(parts, width) };
+    let whole_ns = profile.whole_split_ns(width);
     match &plan.shape {
         Shape::Fsplit => add(SPLITTERS.into(), 1, whole_ns),
-        Shape::Lattice { splitters } => {
+        Shape::Lattice { splitters, .. } => {
             // Each takes in, routes and writes its share of the events.
             add(SPLITTERS.into(), *splitters, whole_ns / f64::from(*splitters));
         }
@@ -138,7 +155,7 @@ fn stages(plan: &SplitPlan, profile: &SplitProfile, workers: u32) -> Vec<Predict
             for (level, cost_ns) in (1..).zip(levels_ns) {
                 let processes = nodes_of_level(fan_outs, level, width);
                 let seen_ns = cost_ns * part_seen(parts, processes, workers);
-                add(name_of_level(level, fan_outs.len()), processes, seen_ns);
+                add(name_of_level(plan, level), processes, seen_ns);
             }
         }
     }
@@ -168,7 +185,7 @@ fn loads(plan: &SplitPlan, stages: &[PredictedStage], workers: u32) -> Vec<f64> 
         for process in 0..stage.processes {
             let worker = match stage.name == QUERY {
                 true => process % workers,
-                false => plan.worker_of_splitter(level, process, workers),
+                false => plan.worker_of(level, process, workers),
             };
             loads[worker as usize] += stage.cost_ns;
         }
@@ -244,6 +261,30 @@ mod tests {
         assert_eq!(predict(SplitPlan::parasplit(8, 7), &profile(0.0, 30.0), 2).rate_max, all.rate_max);
         let three = predict(SplitPlan::parasplit(8, 3), &profile(0.0, 0.0), 4);
         assert!((three.rate_max - 3e8).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_tree_of_window_routers_costs_one_more_hop_for_each_window() {
+        let profile = SplitProfile {
+            router: RouterCosts { read_ns: 0.0, split_ns: 0.0, emit_ns: 8192.0 },
+            ..profile(0.0, 0.0)
+        };
+        let single = predict(SplitPlan::parasplit(8, 4), &profile, 5);
+        let tree = predict(SplitPlan::parasplit_tree(8, 4), &profile, 5);
+        let stages = |prediction: &Prediction| -> Vec<(String, u32, f64)> {
+            let stage = |stage: &PredictedStage| (stage.name.clone(), stage.processes, stage.total_ns());
+            prediction.stages.iter().map(stage).collect()
+        };
+        let stage = |name: &str, processes, total_ns| (name.to_owned(), processes, total_ns);
+        let (router, splitters) = (stage(WINDOW_ROUTER, 1, 1.0), stage(SPLITTERS, 4, 10.0));
+        let query = stage(QUERY, 8, 0.0);
+        assert_eq!(stages(&single), [router.clone(), splitters.clone(), query.clone()]);
+        assert_eq!(stages(&tree), [router, stage(WINDOW_ROUTERS, 2, 1.0), splitters, query]);
+        // Each worker has a fifth of the first router's work. Worker 0 has a router and the last splitter.
+        let busiest_ns = 0.2 + 0.5 + 2.5;
+        assert!((tree.rate_max - 1e9 / busiest_ns).abs() < 1.0, "{tree}");
+        // With a splitter on every worker there are no routers.
+        assert_eq!(stages(&predict(SplitPlan::parasplit_tree(8, 4), &profile, 4)).len(), 2);
     }
 
     #[test]

@@ -218,6 +218,27 @@ impl SplitProfile {
         SplitProfile { query_ns, ..self }
     }
 
+    /// What a splitter to all of this many partitions costs per event, in nanoseconds: one of a lattice, or the only one.
+    ///
+    /// ```
+    /// use tidemill_split::cost::{Proportions, RouterCosts, SplitterCosts};
+    /// use tidemill_split::profile::SplitProfile;
+    /// let profile = SplitProfile {
+    ///     splitter: SplitterCosts { consume_ns: 2.0, process_ns: 3.0, emit_ns: 5.0 },
+    ///     router: RouterCosts::default(),
+    ///     parts: Proportions::broadcast_part(0.5).unwrap(),
+    ///     query_ns: 0.0,
+    /// };
+    /// // With 64 partitions, broadcast rows are written once for all of them.
+    /// assert_eq!((profile.whole_split_ns(2), profile.whole_split_ns(64)), (14.0, 10.0));
+    /// ```
+    pub fn whole_split_ns(&self, partitions: u32) -> f64 {
+        match self.parts.are_shared(partitions) {
+            true => self.splitter.shared_fsplit(self.parts),
+            false => self.splitter.fsplit(self.parts, partitions),
+        }
+    }
+
     /// The same costs as those of a lattice. Its query processors have nothing to merge: the rows of several splitters
     /// are in order once they are sorted by window.
     pub fn lattice(&self, window_rows: u32) -> LatticeCosts {

@@ -22,6 +22,9 @@ pub enum Shape {
     Lattice {
         /// Their number: `p`.
         splitters: u32,
+        /// How many window routers stand between the first one and the splitters; 1: the first one deals to all
+        /// splitters. More make a tree of window routers with two levels, in which each leads to a share of the splitters.
+        routers: u32,
     },
 }
 
@@ -60,6 +63,16 @@ pub enum SplitPlanError {
         leaves: u64,
         /// The partitions.
         partitions: u32,
+    },
+    /// A window router would lead nowhere.
+    #[error(
+        "a lattice with {routers} window routers for {splitters} splitters: take at most as many routers as splitters"
+    )]
+    TooManyRouters {
+        /// The window routers of the second level.
+        routers: u32,
+        /// The splitters.
+        splitters: u32,
     },
     /// It was made for a different number of partitions.
     #[error("the split plan is for {planned} partitions, but the operator has {partitions}")]
@@ -103,7 +116,21 @@ impl SplitPlan {
 
     /// A lattice with this many splitters.
     pub fn parasplit(partitions: u32, splitters: u32) -> Self {
-        SplitPlan { shape: Shape::Lattice { splitters }, ..SplitPlan::fsplit(partitions) }
+        SplitPlan { shape: Shape::Lattice { splitters, routers: 1 }, ..SplitPlan::fsplit(partitions) }
+    }
+
+    /// A lattice whose windows pass a tree of window routers with two levels, each with a fan-out of `sqrt(p)`: the
+    /// papers' *PR tree*.
+    ///
+    /// ```
+    /// use tidemill_split::SplitPlan;
+    /// let plan = SplitPlan::parasplit_tree(512, 55);
+    /// assert_eq!(plan.to_string(), "lattice of 55 splitters behind 8 window routers to 512 partitions");
+    /// assert_eq!((plan.levels(), SplitPlan::parasplit(512, 55).levels()), (2, 1));
+    /// ```
+    pub fn parasplit_tree(partitions: u32, splitters: u32) -> Self {
+        let routers = f64::from(splitters).sqrt().ceil() as u32;
+        SplitPlan { shape: Shape::Lattice { splitters, routers }, ..SplitPlan::fsplit(partitions) }
     }
 
     /// The same plan with another window size.
@@ -116,9 +143,30 @@ impl SplitPlan {
     /// The number of splitters that share the input: more than 1 only in a lattice.
     pub fn splitters(&self) -> u32 {
         match self.shape {
-            Shape::Lattice { splitters } => splitters,
+            Shape::Lattice { splitters, .. } => splitters,
             Shape::Fsplit | Shape::Tree { .. } => 1,
         }
+    }
+
+    /// The number of window routers behind the first one, each of which leads to a share of the splitters; 1 if the
+    /// first one deals to all splitters.
+    pub fn routers(&self) -> u32 {
+        match self.shape {
+            Shape::Lattice { routers, .. } => routers,
+            Shape::Fsplit | Shape::Tree { .. } => 1,
+        }
+    }
+
+    /// The number of levels behind the first window router: those of splitters and, in a tree of window routers, the
+    /// second level of routers.
+    pub fn levels(&self) -> usize {
+        self.levels_of_routers() + self.fan_outs().len()
+    }
+
+    /// How many of the levels pass on windows rather than split them: the first one of a tree of window routers, else
+    /// none.
+    pub fn levels_of_routers(&self) -> usize {
+        usize::from(self.routers() > 1)
     }
 
     /// The fan-out of each level of splitters. Other shapes count as a one-level tree.
@@ -135,18 +183,30 @@ impl SplitPlan {
         self.fan_outs().len() > 1 || self.splitters() < workers
     }
 
-    /// The worker of a splitter of a level, from 1: workers are assigned in turn, level after level.
+    /// The window router of the second level that leads to a splitter.
+    pub fn router_of_splitter(&self, splitter: u32) -> u32 {
+        splitter % self.routers().max(1)
+    }
+
+    /// The processes of a level, from 1.
+    pub fn processes_of_level(&self, level: usize) -> u32 {
+        match (&self.shape, self.levels_of_routers()) {
+            (Shape::Lattice { routers, .. }, 1) if level == 1 => *routers,
+            (Shape::Lattice { splitters, .. }, _) => *splitters,
+            _ => nodes_of_level(&self.fan_outs(), level, self.partitions),
+        }
+    }
+
+    /// The worker of a process of a level, from 1: workers are assigned in turn, level after level.
     ///
     /// ```
     /// let tree = tidemill_split::SplitPlan::exptree(8);
-    /// let worker_of = |(level, node)| tree.worker_of_splitter(level, node, 2);
+    /// let worker_of = |(level, node)| tree.worker_of(level, node, 2);
     /// assert_eq!([(1, 0), (2, 0), (2, 1)].map(worker_of), [0, 1, 0]);
     /// ```
-    pub fn worker_of_splitter(&self, level: usize, splitter: u32, workers: u32) -> u32 {
-        let fan_outs = self.fan_outs();
-        let above = |level| u64::from(nodes_of_level(&fan_outs, level, self.partitions));
-        let before: u64 = (1..level).map(above).sum();
-        ((before + u64::from(splitter)) % u64::from(workers.max(1))) as u32
+    pub fn worker_of(&self, level: usize, process: u32, workers: u32) -> u32 {
+        let before: u64 = (1..level).map(|level| u64::from(self.processes_of_level(level))).sum();
+        ((before + u64::from(process)) % u64::from(workers.max(1))) as u32
     }
 
     /// Checks that the plan can run for an operator with this many partitions.
@@ -155,9 +215,13 @@ impl SplitPlan {
     /// The first problem found.
     pub fn validate(&self, partitions: u32) -> Result<(), SplitPlanError> {
         let fan_outs = self.fan_outs();
-        let numbers = [self.partitions, self.window_rows, self.splitters(), fan_outs.len() as u32];
+        let (splitters, routers) = (self.splitters(), self.routers());
+        let numbers = [self.partitions, self.window_rows, splitters, routers, fan_outs.len() as u32];
         if numbers.iter().chain(&fan_outs).any(|number| *number == 0) {
             return Err(SplitPlanError::Zero);
+        }
+        if routers > splitters {
+            return Err(SplitPlanError::TooManyRouters { routers, splitters });
         }
         let leaves = fan_outs.iter().fold(1u64, |leaves, fan_out| leaves.saturating_mul(u64::from(*fan_out)));
         if leaves < u64::from(self.partitions) {
@@ -182,9 +246,14 @@ impl SplitPlan {
                 writer.u32(fan_outs.len() as u32);
                 fan_outs.iter().for_each(|fan_out| writer.u32(*fan_out));
             }
-            Shape::Lattice { splitters } => {
+            Shape::Lattice { splitters, routers: 1 } => {
                 writer.u8(2);
                 writer.u32(*splitters);
+            }
+            Shape::Lattice { splitters, routers } => {
+                writer.u8(3);
+                writer.u32(*splitters);
+                writer.u32(*routers);
             }
         }
         writer.finish()
@@ -212,7 +281,8 @@ impl SplitPlan {
                 }
                 Shape::Tree { fan_outs: (0..levels).map(|_| reader.u32()).collect::<Result<_, _>>()? }
             }
-            2 => Shape::Lattice { splitters: reader.u32()? },
+            2 => Shape::Lattice { splitters: reader.u32()?, routers: 1 },
+            3 => Shape::Lattice { splitters: reader.u32()?, routers: reader.u32()? },
             _ => return Err(damaged("its shape is unknown")),
         };
         let plan = SplitPlan { shape, partitions, window_rows };
@@ -229,8 +299,11 @@ impl fmt::Display for SplitPlan {
                 let fan_outs: Vec<String> = fan_outs.iter().map(u32::to_string).collect();
                 write!(f, "tree of fan-outs {}", fan_outs.join(", "))?;
             }
-            Shape::Lattice { splitters: 1 } => write!(f, "lattice of 1 splitter")?,
-            Shape::Lattice { splitters } => write!(f, "lattice of {splitters} splitters")?,
+            Shape::Lattice { splitters: 1, .. } => write!(f, "lattice of 1 splitter")?,
+            Shape::Lattice { splitters, .. } => write!(f, "lattice of {splitters} splitters")?,
+        }
+        if self.routers() > 1 {
+            write!(f, " behind {} window routers", self.routers())?;
         }
         write!(f, " to {} partition{}", self.partitions, if self.partitions == 1 { "" } else { "s" })
     }
@@ -249,6 +322,7 @@ mod tests {
             SplitPlan::exptree(9),
             SplitPlan::maxtree(418, parts, 1.0),
             SplitPlan::parasplit(512, 4).with_window_rows(1),
+            SplitPlan::parasplit_tree(512, 17),
         ]
     }
 
@@ -280,8 +354,32 @@ mod tests {
         assert_eq!(tree(vec![]).validate(9), Err(SplitPlanError::Zero));
         assert!(matches!(tree(vec![2, 4]).validate(9), Err(SplitPlanError::TooFewLeaves { leaves: 8, .. })));
         assert_eq!(tree(vec![2, u32::MAX, u32::MAX]).validate(9), Ok(()));
+        let lattice =
+            |routers| SplitPlan { shape: Shape::Lattice { splitters: 3, routers }, ..SplitPlan::fsplit(9) };
+        assert_eq!(lattice(0).validate(9), Err(SplitPlanError::Zero));
+        assert_eq!(lattice(3).validate(9), Ok(()));
+        let many = SplitPlanError::TooManyRouters { routers: 4, splitters: 3 };
+        assert_eq!(lattice(4).validate(9), Err(many));
+        assert!(SplitPlan::from_bytes(&lattice(4).to_bytes()).is_err());
         // Reading refuses them too.
         assert!(SplitPlan::from_bytes(&tree(vec![2, 4]).to_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_tree_of_window_routers_has_the_root_of_the_splitters_and_one_of_them_has_its_share() {
+        for splitters in 1..200 {
+            let plan = SplitPlan::parasplit_tree(64, splitters);
+            let routers = plan.routers();
+            assert!((routers - 1).pow(2) < splitters && splitters <= routers.pow(2), "{plan}");
+            assert_eq!(plan.validate(64), Ok(()));
+            let mut shares = vec![0; routers as usize];
+            (0..splitters).for_each(|splitter| shares[plan.router_of_splitter(splitter) as usize] += 1);
+            assert!(shares.iter().all(|share| (1..=routers).contains(share)), "{plan}: {shares:?}");
+        }
+        // Two routers on workers 0 and 1, then four splitters.
+        let plan = SplitPlan::parasplit_tree(64, 4);
+        let workers: Vec<u32> = (0..4).map(|splitter| plan.worker_of(2, splitter, 5)).collect();
+        assert_eq!((plan.worker_of(1, 1, 5), workers), (1, vec![2, 3, 4, 0]));
     }
 
     #[test]

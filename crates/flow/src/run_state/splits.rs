@@ -188,7 +188,7 @@ fn replan(change: &SplitChange, first_cycle: u64, topology: &Topology) -> Option
 /// Checks that a plan can run on an edge with this many partitions and levels of splitters.
 pub(crate) fn check(plan: &SplitPlan, partitions: u32, levels: usize) -> Result<(), String> {
     plan.validate(partitions).map_err(|error: SplitPlanError| error.to_string())?;
-    let planned = plan.fan_outs().len();
+    let planned = plan.levels();
     if planned > levels {
         return Err(format!(
             "the tree has {planned} levels, but a split that changes while it runs has at most {levels}"

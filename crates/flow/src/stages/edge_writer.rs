@@ -151,7 +151,8 @@ struct WindowRouter {
 }
 
 impl WindowRouter {
-    /// One splitter after the other, starting with a different one in each cycle and on each worker.
+    /// One splitter after the other, starting with a different one in each cycle and on each worker. In a tree of window
+    /// routers, the window goes to the router that leads to that splitter, with the splitter's number.
     fn route(
         &mut self,
         batch: &Batch,
@@ -168,9 +169,13 @@ impl WindowRouter {
             let batch = batch.slice(start, (start + rows).min(batch.len()));
             let splitter = ((cycle + self.worker + self.routed) % splitters) as u32;
             self.routed += 1;
-            let worker = plan.worker_of_splitter(1, splitter, self.workers);
-            let target = (self.first_worker + worker) % self.workers;
-            let runs = vec![Run { partition: 0, start: 0, end: batch.len() as u32 }];
+            let (process, partition) = match plan.levels_of_routers() {
+                0 => (splitter, 0),
+                // The next router reads whose turn it is.
+                _ => (plan.router_of_splitter(splitter), splitter),
+            };
+            let target = (self.first_worker + plan.worker_of(1, process, self.workers)) % self.workers;
+            let runs = vec![Run { partition, start: 0, end: batch.len() as u32 }];
             let parcel = Parcel::new(target, context.chunk, PartitionedBatch::new(batch, runs));
             Parcel { window: number as u32, ..parcel.by(plan, placement) }
         };

@@ -1,4 +1,5 @@
-//! Separate splitters between the writers of an edge and its operator: one, several, or a tree of them.
+//! Separate splitters between the writers of an edge and its operator: one, several, or a tree of them; and the second
+//! level of a tree of window routers.
 
 use std::sync::Arc;
 
@@ -93,6 +94,9 @@ impl SplitterStage {
         for parcel in parcels.arrived(&self.bulk)? {
             let plan = parcel.plan.as_ref().filter(|plan| self.is_level_of(plan)).cloned();
             match plan {
+                Some(plan) if self.level <= plan.levels_of_routers() => {
+                    sent.push(self.route_window(parcel, &plan));
+                }
                 Some(plan) => sent.extend(self.split_parcel(parcel, &plan, cycle)?.0),
                 // It has been split.
                 None => sent.push(parcel),
@@ -103,7 +107,30 @@ impl SplitterStage {
 
     /// Whether a plan has splitters on this level.
     fn is_level_of(&self, plan: &SplitPlan) -> bool {
-        plan.needs_splitters(self.workers) && self.level <= plan.fan_outs().len()
+        plan.needs_splitters(self.workers) && self.level <= plan.levels()
+    }
+
+    /// Passes a window on to the splitter whose number it carries.
+    fn route_window(&self, mut parcel: Parcel, plan: &SplitPlan) -> Parcel {
+        let clock = self.split.cost_clock(&*self.run_state.clock);
+        let start_ns = clock.now_ns();
+        for run in &mut parcel.rows.runs {
+            parcel.target = self.worker_of(plan, self.level + 1, run.partition);
+            run.partition = 0;
+        }
+        let rows = parcel.rows.batch.len() as u64;
+        self.add_work(clock.now_ns() - start_ns, rows, rows);
+        parcel
+    }
+
+    fn worker_of(&self, plan: &SplitPlan, level: usize, process: u32) -> u32 {
+        (self.split.first_worker + plan.worker_of(level, process, self.workers)) % self.workers
+    }
+
+    fn add_work(&self, time_ns: u64, rows_in: u64, rows_out: u64) {
+        let part = Part::Split { edge: self.edge, stage: self.level };
+        self.run_state.work.add(part, time_ns, rows_in, rows_out);
+        self.run_state.counters.add(Counter::SplitTime, time_ns);
     }
 
     fn split_parcel(
@@ -131,25 +158,20 @@ impl SplitterStage {
             Parcels::new(shares.into_iter().map(part).collect()).hold_copies(rows_in, &self.run_state.credit);
         self.run_state.credit.release(parcel.held_bytes);
         let time_ns = self.split.cost_clock(&*self.run_state.clock).now_ns() - start_ns;
-        let part = Part::Split { edge: self.edge, stage: self.level };
-        self.run_state.work.add(part, time_ns, rows_in, sent.rows());
-        self.run_state.counters.add(Counter::SplitTime, time_ns);
+        self.add_work(time_ns, rows_in, sent.rows());
         Ok(sent)
     }
 
     /// The splitters of this level. All levels but the last pass on all columns, because the routing function sees them
     /// all.
     fn splitter_of(&self, plan: &SplitPlan, placement: &Arc<Placement>) -> Splitter {
-        let fan_outs = plan.fan_outs();
-        let nodes = nodes_of_level(&fan_outs, self.level, plan.partitions);
-        let (placement, columns) = match self.level == fan_outs.len() {
+        let (fan_outs, level) = (plan.fan_outs(), self.level - plan.levels_of_routers());
+        let nodes = nodes_of_level(&fan_outs, level, plan.partitions);
+        let (placement, columns) = match level == fan_outs.len() {
             true => (Arc::clone(placement), self.split.columns.clone()),
             false => {
-                let outputs = nodes_of_level(&fan_outs, self.level + 1, plan.partitions);
-                let worker_of = |node| {
-                    let worker = plan.worker_of_splitter(self.level + 1, node, self.workers);
-                    (self.split.first_worker + worker) % self.workers
-                };
+                let outputs = nodes_of_level(&fan_outs, level + 1, plan.partitions);
+                let worker_of = |node| self.worker_of(plan, self.level + 1, node);
                 let placement = Placement::new(self.workers, (0..outputs).map(worker_of).collect());
                 (Arc::new(placement), (0..self.all_columns).collect())
             }

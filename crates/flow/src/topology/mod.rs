@@ -233,7 +233,7 @@ const LEVELS_OF_AUTO: usize = 4;
 
 /// The number of levels of splitters that an edge with this initial plan needs.
 fn levels_of(split: &SplitPlan, is_auto: bool, workers: u32) -> usize {
-    let own = if split.needs_splitters(workers) { split.fan_outs().len() } else { 0 };
+    let own = if split.needs_splitters(workers) { split.levels() } else { 0 };
     if is_auto { own.max(LEVELS_OF_AUTO) } else { own }
 }
 

@@ -133,9 +133,14 @@ pub fn splitters_heuristic(desired_rate: f64, rate_of_one: f64, width: u32) -> u
     at_least_one(desired_rate / rate_of_one * (0.99 + 0.01 * f64::from(width)))
 }
 
-/// The number of splitters by the model: the smallest with `p Φ_PS >= Φ_D`.
-pub fn splitters_for_rate(costs: &LatticeCosts, desired_rate: f64, parts: Proportions, width: u32) -> u32 {
-    at_least_one(desired_rate / super::rate_max(costs.splitter_ns(parts, width)))
+/// The number of splitters by the model, from what one costs per event: the smallest with `p Φ_PS >= Φ_D`.
+///
+/// ```
+/// use tidemill_split::cost::splitters_for_rate;
+/// assert_eq!([1e6, 2e8, 2.01e8].map(|rate| splitters_for_rate(10.0, rate)), [1, 2, 3]);
+/// ```
+pub fn splitters_for_rate(splitter_ns: f64, desired_rate: f64) -> u32 {
+    at_least_one(desired_rate / super::rate_max(splitter_ns))
 }
 
 fn at_least_one(splitters: f64) -> u32 {
@@ -226,8 +231,8 @@ mod tests {
         assert_eq!(costs.splitter_ns(none, 1), costs.splitter_ns(all, 1));
         assert_eq!(costs.splitter_ns(none, 512), 9.0);
         assert_eq!(costs.splitter_ns(all, 512), 1.0 + 8.0 * 512.0);
-        assert_eq!(splitters_for_rate(&costs, 1e9, none, 512), 9);
-        assert_eq!(splitters_for_rate(&costs, 1.0, none, 512), 1);
+        assert_eq!(splitters_for_rate(costs.splitter_ns(none, 512), 1e9), 9);
+        assert_eq!(splitters_for_rate(costs.splitter_ns(none, 512), 1.0), 1);
         assert_eq!(splitters_heuristic(1.0, 1.0, 1), 1);
     }
 
@@ -256,7 +261,7 @@ mod tests {
         #[test]
         fn the_fewest_splitters_that_reach_the_rate(b in 0.0..1.0f64, width in 1u32..600, rate in 1e3..1e9f64) {
             let (costs, parts) = (costs(), Proportions::broadcast_part(b).unwrap());
-            let splitters = splitters_for_rate(&costs, rate, parts, width);
+            let splitters = splitters_for_rate(costs.splitter_ns(parts, width), rate);
             let reached = |p: u32| f64::from(p) * super::super::rate_max(costs.splitter_ns(parts, width));
             prop_assert!(reached(splitters) >= rate * (1.0 - 1e-9));
             prop_assert!(splitters == 1 || reached(splitters - 1) < rate);

@@ -7,13 +7,13 @@ use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::{Extension, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableFactor};
 
-use tidemill_engine::Cause;
+use tidemill_engine::{Cause, SplittersBy};
 
 use super::call_arguments::{external, table_of};
 use super::map_call::is_mapped;
 use super::node_of;
 use super::operator_call::OperatorCall;
-use super::split_stream::{SplitChoice, SplitShape, SplitStream};
+use super::split_stream::{LatticeSplitters, SplitChoice, SplitShape, SplitStream};
 use super::window_assign::WindowAssign;
 use crate::arguments::{Arguments, Value, value_of};
 
@@ -31,7 +31,8 @@ struct Call {
     arguments: Arguments,
 }
 
-/// `splitstream(table, q, route => ..., broadcast => ..., plan => 'auto', window => rows, splitters => p, share => b)`
+/// `splitstream(table, q, route => ..., broadcast => ..., plan => 'auto', window => rows, splitters => p, router =>
+/// 'tree', rate => 2000000, share => b)`
 pub(super) fn splitstream(
     args: Vec<FunctionArg>,
     context: &mut dyn RelationPlannerContext,
@@ -137,35 +138,63 @@ fn partitions(call: &Call) -> Result<u32> {
 }
 
 fn choice(arguments: &Arguments) -> std::result::Result<SplitChoice, Cause> {
-    arguments.finish(&["partitions", "plan", "window", "splitters", "share"])?;
-    let splitters = arguments.integer("splitters", 1..=1024)?.map(|splitters| splitters as u32);
+    arguments.finish(&["partitions", "plan", "window", "splitters", "router", "rate", "share"])?;
     let share = arguments.number("share", 0.0..=1.0)?;
+    let rate = arguments.number("rate", 1.0..=1e12)?;
     let shape = match arguments.text("plan")?.unwrap_or("auto") {
         "auto" => SplitShape::Auto,
         "fsplit" => SplitShape::Fsplit,
         "exptree" => SplitShape::Exptree,
         "autosplit" => SplitShape::Autosplit,
-        "parasplit" => SplitShape::Parasplit(splitters),
+        "parasplit" => lattice(arguments, rate)?,
         "maxtree" => SplitShape::Maxtree(share.ok_or_else(|| {
-            let text =
-                "splitstream(): maxtree needs the share of the rows that are broadcast: share => 0.005";
-            Cause::user(text)
+            arguments.error("maxtree needs the share of the rows that are broadcast: share => 0.005")
         })?),
         other => {
             let plans = PLANS.join(", ");
-            return Err(Cause::user(format!(
-                "splitstream(): '{other}' is not a plan; the plans are {plans}"
-            )));
+            return Err(arguments.error(&format!("'{other}' is not a plan; the plans are {plans}")));
         }
     };
-    let unused = match shape {
-        SplitShape::Parasplit(_) => share.map(|_| "share"),
-        SplitShape::Maxtree(_) => splitters.map(|_| "splitters"),
-        _ => splitters.map(|_| "splitters").or(share.map(|_| "share")),
+    let with_meaning: &[&str] = match shape {
+        SplitShape::Parasplit { splitters: LatticeSplitters::By(_), .. } => &["splitters", "router", "rate"],
+        SplitShape::Parasplit { .. } => &["splitters", "router"],
+        SplitShape::Maxtree(_) => &["share"],
+        SplitShape::Auto => &["rate"],
+        SplitShape::Fsplit | SplitShape::Exptree | SplitShape::Autosplit => &[],
     };
+    let unused = ["splitters", "router", "rate", "share"]
+        .into_iter()
+        .find(|name| arguments.get(name).is_some() && !with_meaning.contains(name));
     if let Some(name) = unused {
-        return Err(Cause::user(format!("splitstream(): '{name}' has no meaning for this plan")));
+        return Err(arguments.error(&format!("'{name}' has no meaning for this plan")));
     }
     let window_rows = arguments.integer("window", 1..=1 << 20)?.map(|rows| rows as u32);
-    Ok(SplitChoice { shape, window_rows })
+    Ok(SplitChoice { shape, window_rows, rate })
+}
+
+/// A lattice: how many splitters, and whether one window router or a tree of them leads there.
+fn lattice(arguments: &Arguments, rate: Option<f64>) -> std::result::Result<SplitShape, Cause> {
+    let splitters = match arguments.get("splitters") {
+        None => LatticeSplitters::Workers,
+        Some(Value::Integer(number)) if (1..=1024).contains(number) => {
+            LatticeSplitters::Number(*number as u32)
+        }
+        Some(Value::Text(rule)) if rule == "heuristic" => LatticeSplitters::By(SplittersBy::Heuristic),
+        Some(Value::Text(rule)) if rule == "model" => LatticeSplitters::By(SplittersBy::Model),
+        Some(other) => {
+            let expected = "a whole number from 1 to 1024, 'heuristic' or 'model'";
+            return Err(arguments.wrong("splitters", other, expected));
+        }
+    };
+    if matches!(splitters, LatticeSplitters::By(_)) && rate.is_none() {
+        let reason =
+            "this number of splitters follows from the rate to reach, in rows per second: rate => 2000000";
+        return Err(arguments.error(reason));
+    }
+    let is_tree = match arguments.text("router")?.unwrap_or("single") {
+        "single" => false,
+        "tree" => true,
+        other => return Err(arguments.wrong("router", &Value::Text(other.into()), "'single' or 'tree'")),
+    };
+    Ok(SplitShape::Parasplit { splitters, is_tree })
 }

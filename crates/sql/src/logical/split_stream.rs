@@ -10,6 +10,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, Result, TableReference, plan_err};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, UserDefinedLogicalNodeCore, cast, lit};
+use tidemill_engine::SplittersBy;
 
 /// How to split: the user's choice, on which no result depends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +18,8 @@ pub(crate) struct SplitChoice {
     pub shape: SplitShape,
     /// The number of rows in a physical window.
     pub window_rows: Option<u32>,
+    /// The rate to reach, in rows per second; `None`: as fast as can be.
+    pub rate: Option<f64>,
 }
 
 /// The plans of the thesis, by name.
@@ -28,8 +31,21 @@ pub(crate) enum SplitShape {
     /// The share of rows that is expected to be broadcast.
     Maxtree(f64),
     Autosplit,
-    /// The number of splitters; by default the number of workers.
-    Parasplit(Option<u32>),
+    Parasplit {
+        splitters: LatticeSplitters,
+        /// Whether the windows pass a tree of window routers.
+        is_tree: bool,
+    },
+}
+
+/// How many splitters a lattice has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum LatticeSplitters {
+    /// One for each worker.
+    Workers,
+    Number(u32),
+    /// As many as a rule says, from measured costs.
+    By(SplittersBy),
 }
 
 /// See the module.

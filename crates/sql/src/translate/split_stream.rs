@@ -7,7 +7,8 @@ use datafusion::arrow::datatypes::Int64Type;
 use datafusion::common::Result;
 use datafusion::logical_expr::Expr;
 use tidemill_engine::{
-    AutoSplit, Operator, OperatorPlan, Proportions, Route, SplitPlan, route_by_value, route_or_broadcast,
+    AutoSplit, LatticeRule, Operator, OperatorPlan, Proportions, Route, SplitPlan, route_by_value,
+    route_or_broadcast,
 };
 use tidemill_operators::forward::{Forward, ForwardSpec};
 use tidemill_operators::round_robin::{RoundRobin, RoundRobinSpec, output_schema};
@@ -16,15 +17,15 @@ use tidemill_operators::sub_stream::SubStream;
 use super::join::Side;
 use super::sub_stream::checked_route;
 use super::{Relation, Role, Translator};
-use crate::logical::{SplitShape, SplitStream};
+use crate::logical::{LatticeSplitters, SplitChoice, SplitShape, SplitStream};
 
 /// An operator input that is applied to each sub-stream.
 pub(super) struct SplitInput {
     /// The columns of the sub-streams, followed by those that the route reads.
     side: Side,
     plan: SplitPlan,
-    /// Whether the engine chooses, repeatedly, while the query runs.
-    is_auto: bool,
+    /// How the engine chooses, repeatedly, while the query runs; `None`: the plan stays.
+    auto: Option<AutoSplit>,
     /// Whether rows are broadcast.
     has_broadcast: bool,
     /// Its display.
@@ -81,8 +82,8 @@ impl Translator {
         };
         let text = format!("split by {route}{}", broadcast.unwrap_or_default());
         let plan = self.split_plan(split);
-        let is_auto = split.choice.shape == SplitShape::Auto;
-        Ok(SplitInput { side, plan, is_auto, has_broadcast: split.broadcast.is_some(), text })
+        let auto = auto_split(&split.choice);
+        Ok(SplitInput { side, plan, auto, has_broadcast: split.broadcast.is_some(), text })
     }
 
     /// The rows with the number of the sub-stream whose turn it is, behind them. One worker deals them.
@@ -115,8 +116,16 @@ impl Translator {
                 let parts = Proportions::broadcast_part(share).unwrap_or(Proportions::counted(1, 0, 0));
                 SplitPlan::maxtree(partitions, parts, CONSUME_RATIO)
             }
-            SplitShape::Parasplit(splitters) => {
-                SplitPlan::parasplit(partitions, splitters.unwrap_or(self.limits.workers))
+            SplitShape::Parasplit { splitters, is_tree } => {
+                let splitters = match splitters {
+                    LatticeSplitters::Number(splitters) => splitters,
+                    // A rule needs costs; until they are measured, each worker splits.
+                    LatticeSplitters::Workers | LatticeSplitters::By(_) => self.limits.workers,
+                };
+                match is_tree {
+                    true => SplitPlan::parasplit_tree(partitions, splitters),
+                    false => SplitPlan::parasplit(partitions, splitters),
+                }
             }
             SplitShape::Auto | SplitShape::Autosplit => {
                 SplitPlan::autosplit(partitions, split.broadcast.is_some())
@@ -143,10 +152,22 @@ impl Translator {
         };
         let operator = operator.input(side.relation.stream, &names, route).split(input.plan.clone());
         self.splits.insert((operator.name.clone(), operator.inputs.len() - 1), input.text.clone());
-        match input.is_auto {
-            true => operator.auto_split(AutoSplit::default()),
-            false => operator,
+        match &input.auto {
+            Some(auto) => operator.auto_split(auto.clone()),
+            None => operator,
         }
+    }
+}
+
+/// How the engine chooses while the query runs, if it does.
+fn auto_split(choice: &SplitChoice) -> Option<AutoSplit> {
+    let rate = choice.rate.unwrap_or(f64::INFINITY);
+    match choice.shape {
+        SplitShape::Auto => Some(AutoSplit::for_rate(rate)),
+        SplitShape::Parasplit { splitters: LatticeSplitters::By(splitters), is_tree } => {
+            Some(AutoSplit::by_rule(LatticeRule { splitters, is_tree }, rate))
+        }
+        _ => None,
     }
 }
 
