@@ -10,6 +10,7 @@
 //! | `command` (a program) | | `CommandSink` |
 //! | `standard_streams` | `StandardInput` | `StandardOutput`, `LatestTable` |
 //! | `memory` | | `MemorySink`, `TableSink`, `ChangesSink` |
+//! | [`journal`] of another pipeline | `JournalSource` | |
 //! | `generator` | `Sequence`, `YahooEvents`, `YahooCampaigns` | |
 //!
 //! `tls` reads certificates and keys for all that listen or connect. Beside them stand the `formats`: decoders, encoders, and how columns are inferred. Only [`LineFile`] is always there.
@@ -49,6 +50,8 @@ pub mod generator;
 pub mod http;
 #[cfg(feature = "tables")]
 mod http_client;
+#[cfg(feature = "tables")]
+pub mod journal;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 #[cfg(feature = "tables")]

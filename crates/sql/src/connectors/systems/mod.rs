@@ -12,8 +12,6 @@ pub(super) mod generators;
 mod http;
 mod http_posts;
 pub(super) mod journal;
-mod journal_offset;
-mod journal_part;
 mod kafka;
 mod key;
 mod line_protocol;

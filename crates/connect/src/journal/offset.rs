@@ -1,10 +1,10 @@
 //! How far the journal of another pipeline was read.
 
-use tidemill_engine::Cause;
-use tidemill_engine::fields::{Fields, PutFields, TakeFields};
-use tidemill_engine::inspect::Records;
+use tidemill_core::Cause;
+use tidemill_core::fields::{Fields, PutFields, TakeFields};
+use tidemill_journal::inspect::Records;
 
-use super::journal_part::JournalPart;
+use super::settings::JournalSourceSettings;
 
 /// The version of an offset's record.
 const VERSION: u8 = 1;
@@ -45,21 +45,21 @@ impl Reached {
     ///
     /// # Errors
     /// If they were removed, or if the journal is not the one that was read.
-    pub fn continued(self, part: &JournalPart) -> Result<Records, Cause> {
-        let Some(last) = self.end.checked_sub(1) else { return part.records(0) };
-        let mut records = match part.records(last) {
+    pub fn continued(self, journal: &JournalSourceSettings) -> Result<Records, Cause> {
+        let Some(last) = self.end.checked_sub(1) else { return journal.records(0) };
+        let mut records = match journal.records(last) {
             Ok(records) => records,
             // The last record may be the newest that was removed.
-            Err(cause) => return part.records(self.end).map_err(|_| part.explained(cause)),
+            Err(cause) => return journal.records(self.end).map_err(|_| journal.explained(cause)),
         };
-        let found = records.next().transpose().map_err(|cause| part.explained(cause))?;
+        let found = records.next().transpose().map_err(|cause| journal.explained(cause))?;
         let end = found.map(|record| record.start + record.rows.num_rows() as u64);
         match (end, records.checksum()) == (Some(self.end), Some(self.checksum)) {
             true => Ok(records),
             false => Err(Cause::user(format!(
                 "{}: it does not have the rows that this query has read up to position {}: it is another journal, \
                  or has lost its last rows in a power failure. To begin again, start with a new journal",
-                part.place(),
+                journal.place(),
                 self.end
             ))),
         }

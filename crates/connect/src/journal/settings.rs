@@ -1,14 +1,14 @@
-//! A stream in the journal of a pipeline, as a source reads it.
+//! Which stream of which journal a source reads, and from where.
 
 use std::path::PathBuf;
 
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
-use tidemill_engine::Cause;
-use tidemill_engine::inspect::{self, Records};
+use arrow_schema::{Schema, SchemaRef};
+use tidemill_core::Cause;
+use tidemill_journal::inspect::{self, Records};
 
-/// Where reading begins.
+/// Where a [`JournalSource`](super::JournalSource) begins to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
+pub enum JournalStart {
     /// At the first row that was ever taken in.
     First,
     /// At the oldest row that is there.
@@ -17,21 +17,38 @@ pub(super) enum Start {
     Latest,
 }
 
-/// What is read.
+/// What a [`JournalSource`](super::JournalSource) reads.
 #[derive(Clone, Debug)]
-pub(super) struct JournalPart {
-    /// The folder.
+pub struct JournalSourceSettings {
+    /// The folder of the journal.
     pub path: PathBuf,
     /// The name of the stream in it.
     pub stream: String,
-    /// Whether it is read on as it is written.
+    /// Whether the source reads on as the journal is written.
     pub follows: bool,
-    pub start: Start,
+    /// Where a new query begins.
+    pub start: JournalStart,
 }
 
-impl JournalPart {
+impl JournalSourceSettings {
+    /// The columns of the journal, which are the declared ones if some are declared.
+    ///
+    /// # Errors
+    /// If the journal has other columns, or cannot be read. A journal that is followed may come later if its columns are declared.
+    pub fn schema(&self, declared: Option<SchemaRef>) -> Result<SchemaRef, Cause> {
+        // A query that resumes does not need the first rows, which may be gone.
+        let from = if self.follows { self.oldest() } else { self.first() };
+        match (from.and_then(|from| self.records(from)), declared) {
+            (Ok(records), None) => Ok(records.schema()),
+            (Ok(records), Some(declared)) => self.checked(&records, &declared),
+            // The other pipeline may start later.
+            (Err(_), Some(declared)) if self.follows => Ok(declared),
+            (Err(cause), _) => Err(cause),
+        }
+    }
+
     /// The positions of its first row and behind its last one; `None`: nothing was written yet.
-    pub fn bounds(&self) -> Result<Option<(u64, u64)>, Cause> {
+    fn bounds(&self) -> Result<Option<(u64, u64)>, Cause> {
         if self.is_awaited() {
             return Ok(None);
         }
@@ -41,37 +58,37 @@ impl JournalPart {
     }
 
     /// The position of the oldest row that is there.
-    pub fn oldest(&self) -> Result<u64, Cause> {
+    fn oldest(&self) -> Result<u64, Cause> {
         Ok(self.bounds()?.map_or(0, |(first, _)| first))
     }
 
     /// Where a new query begins.
-    pub fn first(&self) -> Result<u64, Cause> {
+    pub(super) fn first(&self) -> Result<u64, Cause> {
         match self.start {
-            Start::First => Ok(0),
-            Start::Kept => self.oldest(),
-            Start::Latest => Ok(self.bounds()?.map_or(0, |(_, end)| end)),
+            JournalStart::First => Ok(0),
+            JournalStart::Kept => self.oldest(),
+            JournalStart::Latest => Ok(self.bounds()?.map_or(0, |(_, end)| end)),
         }
     }
 
     /// Its records from the one with a position on.
-    pub fn records(&self, from: u64) -> Result<Records, Cause> {
+    pub(super) fn records(&self, from: u64) -> Result<Records, Cause> {
         let records = inspect::records(&self.path, &self.stream, from)?;
         Ok(if self.follows { records.following() } else { records })
     }
 
     /// Whether it is followed, and the other pipeline has not begun yet.
-    pub fn is_awaited(&self) -> bool {
+    pub(super) fn is_awaited(&self) -> bool {
         self.follows && !self.path.exists()
     }
 
     /// The folder and the stream, for messages.
-    pub fn place(&self) -> String {
+    pub(super) fn place(&self) -> String {
         format!("the journal of '{}' in '{}'", self.stream, self.path.display())
     }
 
     /// Why records cannot be read, with what the user can do.
-    pub fn explained(&self, cause: Cause) -> Cause {
+    pub(super) fn explained(&self, cause: Cause) -> Cause {
         let remedy = "the pipeline that writes it removes what it no longer needs; let its source keep more \
                       (retain), or begin with what is there, in a new journal and with start = 'kept'";
         match self.follows {
@@ -81,7 +98,7 @@ impl JournalPart {
     }
 
     /// The columns of the journal, which are those that were declared.
-    pub fn checked(&self, records: &Records, declared: &SchemaRef) -> Result<SchemaRef, Cause> {
+    pub(super) fn checked(&self, records: &Records, declared: &SchemaRef) -> Result<SchemaRef, Cause> {
         let journaled = records.schema();
         if same_columns(declared, &journaled) {
             return Ok(journaled);
