@@ -4,12 +4,12 @@
 mod support;
 
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
-use support::child::{signal, wait_until};
+use support::child::wait_until;
 use support::run::{Run, log};
+use support::served::{Served, has_psql};
 use support::*;
 
 /// A pipeline whose sink reads a function of rows, which calls one of values.
@@ -67,41 +67,15 @@ fn a_durable_pipeline_goes_on_with_its_functions_and_not_with_others() {
     assert_eq!(lines(folder), expected(due));
 }
 
-/// A server with data in a folder, and its port.
-fn serve(folder: &Path) -> (Child, String) {
-    let mut command =
-        tidemill(folder, &["serve", "--data", "tides", "--listen", "127.0.0.1:0", "--http", "off"]);
-    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
-    let (_, rest) = line.split_once("127.0.0.1:").unwrap_or_else(|| panic!("no address: {line}"));
-    (child, rest.split(';').next().unwrap().to_owned())
-}
-
-/// The rows of a statement, without headers; `None` if there is no psql.
-fn psql(port: &str, statement: &str) -> Option<String> {
-    let arguments =
-        ["-X", "-A", "-t", "-h", "127.0.0.1", "-U", "me", "-d", "db", "-p", port, "-c", statement];
-    match Command::new("psql").args(arguments).output() {
-        Ok(output) => {
-            Some(String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr))
-        }
-        Err(error) => {
-            let is_required = std::env::var("TIDEMILL_CLIENTS").is_ok_and(|value| value == "required");
-            assert!(!is_required, "psql cannot be run: {error}");
-            eprintln!("skipped: psql cannot be run: {error}");
-            None
-        }
-    }
-}
-
 #[test]
 fn a_killed_database_has_its_functions_and_what_uses_them_again() {
+    if !has_psql() {
+        return;
+    }
     let folder = folder_with(&[("in.csv", "id\n1\n2\n3\n")]);
     let folder = folder.path();
-    let (mut server, port) = serve(folder);
-    let created = psql(
-        &port,
+    let mut server = Served::start(folder);
+    server.psql(
         "CREATE SOURCE input (id BIGINT) WITH (path = 'in.csv');
          CREATE FUNCTION more(x BIGINT) RETURNS BIGINT AS 'x + 1';
          CREATE FUNCTION from_on(least BIGINT) RETURNS TABLE (id BIGINT) AS
@@ -109,33 +83,25 @@ fn a_killed_database_has_its_functions_and_what_uses_them_again() {
          CREATE MATERIALIZED VIEW v AS SELECT id, more(id) AS m FROM from_on(2);
          CREATE OR REPLACE FUNCTION more(x BIGINT) RETURNS BIGINT AS 'x + 100'",
     );
-    let reads = |port: &str| {
+    let reads = |server: &Served| {
         let asked = "SELECT id, m FROM v ORDER BY 1";
-        wait_until("the view is filled", || psql(port, asked).unwrap() == "3|4\n4|5\n");
-        assert_eq!(psql(port, "SELECT more(id) FROM v ORDER BY 1").unwrap(), "103\n104\n");
-        let refused = psql(port, "DROP FUNCTION more").unwrap();
+        wait_until("the view is filled", || server.psql(asked) == "3|4\n4|5\n");
+        assert_eq!(server.psql("SELECT more(id) FROM v ORDER BY 1"), "103\n104\n");
+        let refused = server.psql("DROP FUNCTION more");
         assert!(
             refused.contains("materialized view 'v' and function 'from_on' use function 'more'"),
             "{refused}"
         );
     };
-    if created.is_some() {
-        reads(&port);
-    }
-    signal(&server, "KILL");
-    server.wait().unwrap();
-    if created.is_none() {
-        return;
-    }
-    let (mut server, port) = serve(folder);
-    reads(&port);
-    let dropped = psql(&port, "DROP MATERIALIZED VIEW v; DROP FUNCTION from_on; DROP FUNCTION more").unwrap();
+    reads(&server);
+    server.kill();
+    let mut server = Served::start(folder);
+    reads(&server);
+    let dropped = server.psql("DROP MATERIALIZED VIEW v; DROP FUNCTION from_on; DROP FUNCTION more");
     assert_eq!(dropped, "DROP MATERIALIZED VIEW\nDROP FUNCTION\nDROP FUNCTION\n");
-    signal(&server, "KILL");
-    server.wait().unwrap();
-    let (mut server, port) = serve(folder);
-    let unknown = psql(&port, "SELECT more(1)").unwrap();
+    server.kill();
+    let mut server = Served::start(folder);
+    let unknown = server.psql("SELECT more(1)");
     assert!(unknown.contains("unknown function `more`"), "{unknown}");
-    signal(&server, "TERM");
-    assert_eq!(server.wait().unwrap().code(), Some(0));
+    server.stop();
 }

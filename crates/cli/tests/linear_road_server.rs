@@ -10,9 +10,10 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
-use support::child::{self, signal};
+use support::child;
+use support::served::{Served, has_psql};
 use support::*;
 
 /// The traffic comes up to these seconds. There are tolls from the second minute on.
@@ -49,24 +50,10 @@ fn psql(port: &str, arguments: &[&str]) -> Vec<Line> {
     text.lines().map(|line| line.split(',').map(|field| field.parse().unwrap()).collect()).collect()
 }
 
-fn has_psql() -> bool {
-    let has_psql = Command::new("psql").arg("--version").output().is_ok();
-    let is_required = std::env::var("TIDEMILL_CLIENTS").is_ok_and(|value| value == "required");
-    assert!(has_psql || !is_required, "psql cannot be run");
-    has_psql
-}
-
-/// A server with Linear Road's views, its port, and what sends it traffic.
-fn serve(folder: &Path, history: &Path) -> (Child, String, UnixStream) {
-    let mut command =
-        tidemill(folder, &["serve", "--data", "tides", "--listen", "127.0.0.1:0", "--http", "off"]);
-    let mut server = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    let mut told = BufReader::new(server.stderr.take().unwrap());
-    let mut line = String::new();
-    told.read_line(&mut line).unwrap();
-    std::thread::spawn(move || std::io::copy(&mut told, &mut std::io::sink()));
-    let (_, rest) = line.split_once("127.0.0.1:").unwrap_or_else(|| panic!("no address: {line}"));
-    let port = rest.split(';').next().unwrap().to_owned();
+/// A server with Linear Road's views, and what sends it traffic.
+fn serve(folder: &Path, history: &Path) -> (Served, UnixStream) {
+    let server = Served::start(folder);
+    let port = &server.port;
     let sources = format!(
         "CREATE SOURCE input (
             type SMALLINT, time INTEGER, vid BIGINT, speed INTEGER, xway INTEGER, lane INTEGER, dir INTEGER,
@@ -78,12 +65,12 @@ fn serve(folder: &Path, history: &Path) -> (Child, String, UnixStream) {
          WITH (path = '{}', format = 'csv', header = false)",
         history.display()
     );
-    psql(&port, &["-c", &sources]);
+    psql(port, &["-c", &sources]);
     let examples = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../../examples");
     let scripts = ["linear_road.sql", "linear_road_accounts.sql"].map(|name| examples.join(name));
-    psql(&port, &["-f", scripts[0].to_str().unwrap(), "-f", scripts[1].to_str().unwrap()]);
+    psql(port, &["-f", scripts[0].to_str().unwrap(), "-f", scripts[1].to_str().unwrap()]);
     let sender = UnixStream::connect(folder.join("input.sock")).expect("the source listens");
-    (server, port, sender)
+    (server, sender)
 }
 
 /// The sum of a car's charges up to a second.
@@ -105,7 +92,6 @@ fn are_balances(found: &[Line], charges: &Charges, now: i64) -> bool {
 fn psql_asks_for_accounts_and_positions_while_the_traffic_goes_on() {
     let Some(data) = shared_data() else { return };
     if !has_psql() {
-        println!("skipped: psql cannot be run");
         return;
     }
     let expected = data.join("expected");
@@ -117,7 +103,7 @@ fn psql_asks_for_accounts_and_positions_while_the_traffic_goes_on() {
         lines(&expected.join("type3.csv.zst"), 1).map(|line| (line[3], line[4])).collect();
     let folder = folder_with(&[]);
     std::fs::create_dir(folder.path().join("linear-road")).unwrap();
-    let (mut server, port, mut sender) = serve(folder.path(), &data.join("history.csv.zst"));
+    let (mut server, mut sender) = serve(folder.path(), &data.join("history.csv.zst"));
     let input: Vec<Line> = lines(&data.join("input.csv.zst"), 1).collect();
     let mut sent = 0;
     for now in STOPS {
@@ -135,10 +121,10 @@ fn psql_asks_for_accounts_and_positions_while_the_traffic_goes_on() {
             last.values().map(|line| [2, 1, 4, 5, 6, 7, 8, 3].map(|column| line[column]).to_vec()).collect();
         let positions = "SELECT vid, time, xway, lane, dir, seg, pos, speed FROM positions ORDER BY vid";
         child::wait_until("psql sees where all cars are", || {
-            psql(&port, &["-c", positions]) == expected_positions
+            psql(&server.port, &["-c", positions]) == expected_positions
         });
         child::wait_until("psql sees all balances", || {
-            are_balances(&psql(&port, &["-c", "SELECT vid, balance FROM balances"]), &charges, now)
+            are_balances(&psql(&server.port, &["-c", "SELECT vid, balance FROM balances"]), &charges, now)
         });
         // Queries of the last second, as drivers ask them.
         let queries = |of: i64| input[..sent].iter().rev().filter(move |line| line[0] == of).take(ASKED);
@@ -147,7 +133,7 @@ fn psql_asks_for_accounts_and_positions_while_the_traffic_goes_on() {
             let vid = query[2];
             let text =
                 format!("SELECT coalesce((SELECT balance FROM balances WHERE vid = {vid}), 0) AS balance");
-            let balance = psql(&port, &["-c", &text])[0][0];
+            let balance = psql(&server.port, &["-c", &text])[0][0];
             let is_right = (now - STALE..=now).any(|second| balance_at(&charges, vid, second) == balance);
             assert!(is_right, "car {vid} at {now}: {balance}");
             with_balance += usize::from(balance > 0);
@@ -157,10 +143,9 @@ fn psql_asks_for_accounts_and_positions_while_the_traffic_goes_on() {
             let (vid, xway, day) = (query[2], query[4], query[14]);
             let text =
                 format!("SELECT toll FROM expenditures WHERE vid = {vid} AND day = {day} AND xway = {xway}");
-            assert_eq!(psql(&port, &["-c", &text]), [[amounts[&query[9]]]], "{query:?}");
+            assert_eq!(psql(&server.port, &["-c", &text]), [[amounts[&query[9]]]], "{query:?}");
         }
     }
     drop(sender);
-    signal(&server, "TERM");
-    assert_eq!(server.wait().unwrap().code(), Some(0));
+    server.stop();
 }

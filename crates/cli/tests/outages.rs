@@ -12,12 +12,14 @@ mod support;
 #[path = "../../connect/tests/postgres/server.rs"]
 mod server;
 
+use std::io::Write;
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use ports::free_port;
 use sender::Sender;
+use support::child::{self, wait_until};
 use support::run::{Run, log};
 use support::*;
 
@@ -189,6 +191,29 @@ fn a_table_to_be_read_may_come_later_and_others_are_read_meanwhile() {
     child.interrupt();
 }
 
+/// A transaction that keeps the table `t` locked.
+struct TableLock(Child);
+
+impl TableLock {
+    fn take(server: &server::Server) -> TableLock {
+        let mut psql = Command::new("psql");
+        psql.args(["-qX", "-d", &server.url()]).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut lock = psql.spawn().unwrap();
+        lock.stdin.as_mut().unwrap().write_all(b"BEGIN; LOCK TABLE t;\n").unwrap();
+        let is_locked = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted AND relation = \
+                         't'::regclass";
+        wait_until("it is locked", || server.query(is_locked) == "1");
+        TableLock(lock)
+    }
+}
+
+impl Drop for TableLock {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
+    }
+}
+
 #[test]
 fn a_locked_table_does_not_hold_up_a_file() {
     let Some(server) = server::Server::start() else { return };
@@ -197,21 +222,10 @@ fn a_locked_table_does_not_hold_up_a_file() {
     let folder = folder.path();
     let mut child = Run::begin(folder);
     child.wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-    let mut lock = Command::new("psql")
-        .args(["-qX", "-d", &server.url()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut statements = lock.stdin.take().unwrap();
-    std::io::Write::write_all(&mut statements, b"BEGIN; LOCK TABLE t;\n").unwrap();
-    let is_locked = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted AND relation = \
-                     't'::regclass";
-    child.wait_until("it is locked", || server.query(is_locked) == "1");
+    let lock = TableLock::take(&server);
     Sender::start(port, "first", bodies(0, 50)).join();
     child.wait_until("the file has all", || numbers_in_file(folder) == (0..50).collect::<Vec<_>>());
-    drop(statements);
-    lock.wait().unwrap();
+    drop(lock);
     child.wait_until("the table has all", || server.query("SELECT count(*), sum(n) FROM t") == "50|1225");
     child.interrupt();
 }
@@ -229,21 +243,10 @@ fn a_locked_table_is_told() {
     let folder = folder.path();
     let mut child = Run::begin(folder);
     child.wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
-    let mut lock = Command::new("psql")
-        .args(["-qX", "-d", &server.url()])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut statements = lock.stdin.take().unwrap();
-    std::io::Write::write_all(&mut statements, b"BEGIN; LOCK TABLE t;\n").unwrap();
-    let is_locked = "SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted AND relation = \
-                     't'::regclass";
-    child.wait_until("it is locked", || server.query(is_locked) == "1");
+    let lock = TableLock::take(&server);
     Sender::start(port, "first", bodies(0, 3)).join();
     child.wait_until("the log reports it", || log(folder).contains("PostgreSQL does not answer"));
-    drop(statements);
-    lock.wait().unwrap();
+    drop(lock);
     child.wait_until("the table has all", || server.query("SELECT count(*) FROM t") == "3");
     child.wait_until("the log reports the end", || {
         log(folder).contains("PostgreSQL has answered") || log(folder).contains("PostgreSQL is back")
@@ -281,7 +284,7 @@ fn a_full_disk_is_told_once_when_it_begins() {
         let mut command = Command::new("unshare");
         command.args(namespace).arg(mounted).current_dir(folder).stderr(log_file).stdout(Stdio::null());
         let mut child = command.spawn().unwrap();
-        support::child::wait_until("it is told again, with the number of attempts", || {
+        wait_until("it is told again, with the number of attempts", || {
             if let Some(status) = child.try_wait().unwrap() {
                 panic!("it ended by itself ({status}):\n{}", log(folder));
             }
@@ -328,17 +331,15 @@ fn a_table_that_cannot_be_read_again_is_told_once_by_run_and_by_serve() {
     let log_file = std::fs::File::create(serving.join("log")).unwrap();
     let mut command = tidemill(serving, &["serve", "--data", "data", "--http", "off", "--listen", &address]);
     let child = command.stderr(log_file).stdout(Stdio::null()).spawn().unwrap();
-    support::child::wait_until("it serves", || log(serving).contains("accepts PostgreSQL clients"));
+    wait_until("it serves", || log(serving).contains("accepts PostgreSQL clients"));
     for statement in [&source, sink] {
         server.execute_at(listen, statement.trim().trim_end_matches(';'));
     }
-    support::child::wait_until("the row is there", || {
+    wait_until("the row is there", || {
         std::fs::read_to_string(serving.join("f.csv")).is_ok_and(|text| text.contains("1,one"))
     });
     server.crash();
-    support::child::wait_until("it is told", || {
-        told(serving, "the rows that were read before stay").len() == 1
-    });
-    support::child::signal(&child, "TERM");
-    support::child::end(child).expect(0);
+    wait_until("it is told", || told(serving, "the rows that were read before stay").len() == 1);
+    child::signal(&child, "TERM");
+    child::end(child).expect(0);
 }

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use ports::free_port;
 use sender::Sender;
 use support::child::{end, signal, start, wait_until};
+use support::run::log;
 use support::*;
 
 /// Minutes of work for each row, which nothing interrupts.
@@ -83,12 +84,22 @@ fn begin(folder: &Path, arguments: &[&str]) -> Child {
     tidemill(folder, arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap()
 }
 
-fn log(folder: &Path) -> String {
-    fs::read_to_string(folder.join("log")).unwrap_or_default()
-}
-
 fn listens(port: u16) {
     wait_until("it listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+}
+
+/// Posts six rows, which are answered. The database crashes when it has three of them.
+fn post_around_a_crash(port: u16, server: &server::Server) {
+    listens(port);
+    Sender::start(port, "first", bodies(0, 3)).join();
+    wait_until("the table has all", || server.query("SELECT count(*) FROM t") == "3");
+    server.crash();
+    Sender::start(port, "second", bodies(3, 6)).join();
+}
+
+/// Waits until the table has the six rows, each once.
+fn has_all(server: &server::Server) {
+    wait_until("the table has all", || server.query("SELECT count(*), sum(n) FROM t") == "6|15");
 }
 
 #[test]
@@ -98,11 +109,7 @@ fn a_unit_that_is_stopped_while_the_database_restarts_ends_in_order() {
     let folder = folder_with(&[("p.sql", &script(port, &server.url()))]);
     let folder = folder.path();
     let mut child = begin(folder, &["run", "p.sql"]);
-    listens(port);
-    Sender::start(port, "first", bodies(0, 3)).join();
-    wait_until("the table has all", || server.query("SELECT count(*) FROM t") == "3");
-    server.crash();
-    Sender::start(port, "second", bodies(3, 6)).join();
+    post_around_a_crash(port, &server);
     wait_until("the log reports it", || log(folder).contains("a commit to PostgreSQL failed"));
     let asked = Instant::now();
     signal(&child, "TERM");
@@ -132,17 +139,13 @@ fn a_stop_that_cannot_wait_for_the_database_loses_nothing() {
     let folder = folder_with(&[("p.sql", &script(port, &server.url()))]);
     let folder = folder.path();
     let child = begin(folder, &["run", "p.sql", "--stop-within", "500 ms"]);
-    listens(port);
-    Sender::start(port, "first", bodies(0, 3)).join();
-    wait_until("the table has all", || server.query("SELECT count(*) FROM t") == "3");
-    server.crash();
-    Sender::start(port, "second", bodies(3, 6)).join();
+    post_around_a_crash(port, &server);
     signal(&child, "TERM");
     end(child).expect(130);
     assert!(log(folder).contains("the query did not end within 500ms"), "{}", log(folder));
     server.resume();
     let child = begin(folder, &["run", "p.sql"]);
-    wait_until("the table has all", || server.query("SELECT count(*), sum(n) FROM t") == "6|15");
+    has_all(&server);
     signal(&child, "TERM");
     end(child).expect(130);
 }
@@ -160,17 +163,13 @@ fn a_server_does_not_wait_for_ever() {
     for statement in script(port, &server.url()).split(";\n").filter(|text| !text.is_empty()) {
         server.execute_at(listen, statement);
     }
-    listens(port);
-    Sender::start(port, "first", bodies(0, 3)).join();
-    wait_until("the table has all", || server.query("SELECT count(*) FROM t") == "3");
-    server.crash();
-    Sender::start(port, "second", bodies(3, 6)).join();
+    post_around_a_crash(port, &server);
     signal(&child, "TERM");
     end(child).expect(130);
     assert!(log(folder).contains("the server did not end within 1 s"), "{}", log(folder));
     server.resume();
     let child = begin(folder, &serve);
-    wait_until("the table has all", || server.query("SELECT count(*), sum(n) FROM t") == "6|15");
+    has_all(&server);
     signal(&child, "TERM");
     end(child).expect(0);
 }

@@ -3,6 +3,7 @@
 
 pub mod child;
 pub mod run;
+pub mod served;
 
 use std::fs;
 use std::io::Write;
