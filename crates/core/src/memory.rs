@@ -32,6 +32,7 @@ use crate::error::Cause;
 pub struct MemoryBudget(Arc<Level>);
 
 struct Level {
+    holders: Holders,
     limit: u64,
     held: AtomicU64,
     /// Queries that have a budget of their own out of this one.
@@ -39,10 +40,36 @@ struct Level {
     above: Option<MemoryBudget>,
 }
 
+/// Who shares a budget.
+#[derive(Clone, Copy)]
+enum Holders {
+    /// The queries of a process.
+    Process,
+    /// Those who read what is there, apart from the queries that keep it up to date.
+    Readers,
+    /// The parts of a query.
+    Query,
+}
+
 impl MemoryBudget {
     /// The budget of a process.
     pub fn new(limit: u64) -> MemoryBudget {
-        MemoryBudget::below(None, limit)
+        MemoryBudget::below(None, limit, Holders::Process)
+    }
+
+    /// A budget of readers: of queries over views and tables, beside those that run all the time. They cannot take what those need, whose
+    /// memory is counted apart.
+    ///
+    /// ```
+    /// use tidemill_core::MemoryBudget;
+    /// let (process, readers) = (MemoryBudget::new(1000), MemoryBudget::of_readers(100));
+    /// let mut answer = readers.query(None).account();
+    /// let refused = answer.grow("ORDER BY", 200).unwrap_err();
+    /// assert!(refused.message.contains("raise --readers-memory"), "{refused}");
+    /// assert!(process.query(None).account().grow("the state", 1000).is_ok());
+    /// ```
+    pub fn of_readers(limit: u64) -> MemoryBudget {
+        MemoryBudget::below(None, limit, Holders::Readers)
     }
 
     /// A budget without a limit: what is held is only counted.
@@ -53,11 +80,12 @@ impl MemoryBudget {
     /// The budget of a query out of that of its process, with a limit of its own if one is given.
     pub fn query(&self, limit: Option<u64>) -> MemoryBudget {
         self.0.queries.fetch_add(1, Ordering::Relaxed);
-        MemoryBudget::below(Some(self.clone()), limit.unwrap_or(u64::MAX))
+        MemoryBudget::below(Some(self.clone()), limit.unwrap_or(u64::MAX), Holders::Query)
     }
 
-    fn below(above: Option<MemoryBudget>, limit: u64) -> MemoryBudget {
-        MemoryBudget(Arc::new(Level { limit, held: AtomicU64::new(0), queries: AtomicU64::new(0), above }))
+    fn below(above: Option<MemoryBudget>, limit: u64, holders: Holders) -> MemoryBudget {
+        let (held, queries) = (AtomicU64::new(0), AtomicU64::new(0));
+        MemoryBudget(Arc::new(Level { holders, limit, held, queries, above }))
     }
 
     /// The most that may be held: by the query, or, if it has no limit of its own, by the process.
@@ -91,7 +119,7 @@ impl MemoryBudget {
         for level in self.levels() {
             let held = level.held.load(Ordering::Relaxed).saturating_add(more);
             if held > level.limit && level.is_to_stop(below, held) {
-                return Some(Excess { held, limit: level.limit, is_of_query: level.above.is_some() });
+                return Some(Excess { held, limit: level.limit, holders: level.holders });
             }
             below = Some(held);
         }
@@ -236,21 +264,26 @@ impl Drop for MemoryAccount {
 struct Excess {
     held: u64,
     limit: u64,
-    is_of_query: bool,
+    holders: Holders,
 }
 
 impl Excess {
     fn cause(&self, holder: &str, verb: &str, bytes: u64) -> Cause {
         let (bytes, held, limit) = (Bytes(bytes), Bytes(self.held), Bytes(self.limit));
-        Cause::resource(match self.is_of_query {
-            true => format!(
+        Cause::resource(match self.holders {
+            Holders::Query => format!(
                 "{holder} {verb} {bytes}, the whole query {held}, but memory_limit allows {limit}; raise \
                  memory_limit, or let the query keep less: fewer or shorter keys, shorter windows or bounds"
             ),
-            false => format!(
+            Holders::Process => format!(
                 "{holder} {verb} {bytes}, all queries of this process {held}, but they may take {limit}; \
                  raise --memory, stop other queries, or let the query keep less: fewer or shorter keys, shorter \
                  windows or bounds"
+            ),
+            Holders::Readers => format!(
+                "{holder} {verb} {bytes}, all readers of this server {held}, but they may take {limit}; raise \
+                 --readers-memory, ask for fewer rows, columns or groups, or define a materialized view for what is \
+                 asked often"
             ),
         })
     }

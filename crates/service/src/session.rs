@@ -199,7 +199,7 @@ impl Session {
     /// Rows that its client has not read, none yet. Whoever sends rows says how much of them there is; what waits within a
     /// [`RowStream`] is counted there.
     pub fn unread_rows(&self) -> UnreadRows {
-        UnreadRows::new(&self.settings().memory, self.runtime.unread())
+        UnreadRows::new(self.settings().memory_of_readers(), self.runtime.unread())
     }
 
     /// Executes a statement. A definition is added to the catalogue of the runtime; a query is planned and can then be

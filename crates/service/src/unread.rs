@@ -9,8 +9,8 @@ use tidemill_engine::{Cause, MemoryAccount, MemoryBudget};
 /// An answer of at most this size is never refused: whoever looks for what takes the memory must learn it.
 const SMALL_BYTES: u64 = 64 << 10;
 
-/// The bytes of the rows that one client has not read: they wait for it, or are being sent. They count against the memory of the
-/// process, so that clients which do not read cannot take all of it.
+/// The bytes of the rows that one client has not read: they wait for it, or are being sent. They count against the memory of
+/// readers, so that clients which do not read cannot take all of it.
 ///
 /// ```
 /// use tidemill_service::{Runtime, Session};
@@ -46,9 +46,9 @@ impl UnreadBytes {
 }
 
 impl UnreadRows {
-    /// Of a client that shares the memory of a process with its queries and with other clients.
-    pub(crate) fn new(process: &MemoryBudget, total: UnreadBytes) -> UnreadRows {
-        UnreadRows { account: process.query(None).account(), total }
+    /// Of a client that shares memory with other clients and their queries.
+    pub(crate) fn new(readers: &MemoryBudget, total: UnreadBytes) -> UnreadRows {
+        UnreadRows { account: readers.query(None).account(), total }
     }
 
     /// How many bytes there are.

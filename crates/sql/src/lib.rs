@@ -14,6 +14,7 @@ mod expressions;
 mod extension;
 mod gateway_place;
 mod generator;
+mod limit_reached;
 mod logical;
 mod planner;
 mod pool_definition;

@@ -165,7 +165,7 @@ fn replaced(before: &Version, new: &Version) -> Result<(Vec<RecordBatch>, Vec<Re
     let all = Selection::default();
     for (before, new) in before.fragments.iter().zip(&new.fragments) {
         let mut shown = Vec::new();
-        new.visit(&all, &mut Work::default(), &mut || Ok(()), |stored| shown.push(stored))?;
+        new.visit(&all, &mut Work::default(), &mut |_| Ok(()), |stored| shown.push(stored))?;
         for stored in shown {
             match previous(before, stored)? {
                 Some(old) if is_same(old, stored) => {}

@@ -29,7 +29,7 @@ impl Version {
         pause: &mut Pause<'_>,
     ) -> Result<SelectedRows, Cause> {
         let mut batches = Vec::new();
-        let (mut stored, mut bytes) = (Vec::new(), 0);
+        let (mut stored, mut bytes, mut copied) = (Vec::new(), 0, 0);
         for part in fragment.parts(selection) {
             let Part { chunk, start, end } = part;
             let area = selection.area.as_ref();
@@ -40,6 +40,7 @@ impl Version {
                 bytes += (stored.len() - before) * (chunk.bytes() / chunk.len());
             }
             if is_whole || stored.len() >= BATCH_ROWS || bytes >= BATCH_BYTES {
+                copied += self.bytes_of(&stored, selection);
                 batches.extend(self.gather_in_order(&stored, selection)?);
                 stored.clear();
                 bytes = 0;
@@ -48,10 +49,18 @@ impl Version {
                 work.chunks_read += 1;
                 batches.push(self.projected(&chunk.rows.slice(start, end - start), selection)?);
             }
-            pause()?;
+            pause(copied + bytes)?;
         }
         batches.extend(self.gather_in_order(&stored, selection)?);
         Ok(found(batches, work))
+    }
+
+    /// About how many bytes a copy of these rows has.
+    pub(crate) fn bytes_of(&self, stored: &[StoredRow<'_>], selection: &Selection) -> usize {
+        let all = self.config().schema.fields().len().max(1);
+        let wanted = selection.columns.as_ref().map_or(all, Vec::len);
+        let of_row = |row: &StoredRow<'_>| row.chunk.bytes() / row.chunk.len() * wanted / all;
+        stored.iter().map(|row| of_row(row) + size_of::<StoredRow<'_>>()).sum()
     }
 
     /// These rows in the order of the store, in batches that are not too large.
@@ -59,7 +68,9 @@ impl Version {
         &self,
         mut stored: Vec<StoredRow<'_>>,
         selection: &Selection,
+        pause: &mut Pause<'_>,
     ) -> Result<Vec<RecordBatch>, Cause> {
+        pause(self.bytes_of(&stored, selection))?;
         // Those of each fragment are in order already, which this sort makes use of.
         stored.sort_by_key(StoredRow::order);
         let (mut batches, mut from, mut bytes) = (Vec::new(), 0, 0);

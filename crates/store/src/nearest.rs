@@ -55,7 +55,7 @@ impl Version {
         rows_max: usize,
         selection: &Selection,
     ) -> Result<SelectedRows, Cause> {
-        self.nearest_with_pauses(to, rows_max, selection, &mut || Ok(()))
+        self.nearest_with_pauses(to, rows_max, selection, &mut |_| Ok(()))
     }
 
     /// As [`nearest`](Version::nearest), with pauses as in [`select_with_pauses`](Version::select_with_pauses).
@@ -107,10 +107,11 @@ impl Version {
                     nearest.pop();
                 }
             })?;
-            pause()?;
+            pause(nearest.len() * size_of::<Candidate<'_>>())?;
         }
         let nearest = nearest.into_sorted_vec();
         let rows: Vec<StoredRow<'_>> = nearest.iter().map(|candidate| candidate.stored).collect();
+        pause(self.bytes_of(&rows, selection))?;
         let batches = self.gather_in_order(&rows, selection)?;
         Ok(found(batches, work))
     }

@@ -42,9 +42,13 @@ impl FragmentVersion {
         pause: &mut Pause<'_>,
         mut visit: impl FnMut(StoredRow<'a>),
     ) -> Result<(), Cause> {
+        let mut found = 0;
         for part in self.parts(selection) {
-            self.visit_part(part, selection, selection.area.as_ref(), work, &mut visit)?;
-            pause()?;
+            self.visit_part(part, selection, selection.area.as_ref(), work, &mut |row| {
+                found += 1;
+                visit(row);
+            })?;
+            pause(found * size_of::<StoredRow<'_>>())?;
         }
         Ok(())
     }

@@ -33,11 +33,11 @@ impl Version {
     /// # Errors
     /// If the key does not have the types of the store's; [`Cause::resource`] if the rows are too many for one batch.
     pub fn select(&self, selection: &Selection) -> Result<SelectedRows, Cause> {
-        self.select_with_pauses(selection, &mut || Ok(()))
+        self.select_with_pauses(selection, &mut |_| Ok(()))
     }
 
     /// As [`select`](Version::select). It calls `pause` after each chunk that it has looked into, which may wait, so that
-    /// others compute meanwhile, or end the search with an error.
+    /// others compute meanwhile, or end the search with an error, if it holds too much for example.
     ///
     /// ```
     /// # use tidemill_core::{Cause, arrow::array::{Int64Array, RecordBatch}};
@@ -45,7 +45,7 @@ impl Version {
     /// let rows = RecordBatch::try_from_iter([("vid", std::sync::Arc::new(Int64Array::from(vec![7])) as _)])?;
     /// let (mut writer, reader) = StoreWriter::new(StoreConfig::new(&rows.schema()))?;
     /// writer.append(0, &[rows])?;
-    /// let cancelled = &mut || Err(Cause::operation("it was cancelled"));
+    /// let cancelled = &mut |_| Err(Cause::operation("it was cancelled"));
     /// assert!(reader.latest().select_with_pauses(&Selection::default(), cancelled).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -66,6 +66,7 @@ impl Version {
             let Some(stored) = only.indexed_rows(selection, &mut work, pause)? else {
                 return self.scan_stream(only, selection, work, pause);
             };
+            pause(self.bytes_of(&stored, selection))?;
             let batches = self.gather_in_order(&stored, selection)?;
             return Ok(found(batches, work));
         }
@@ -74,8 +75,11 @@ impl Version {
             stored.extend(fragment.rows(selection, &mut work, pause)?);
         }
         let batches = match contents {
-            Contents::AllRows => self.gather_in_batches(stored, selection)?,
-            Contents::LastOfKey => Vec::from_iter(self.gather(stored, selection)?),
+            Contents::AllRows => self.gather_in_batches(stored, selection, pause)?,
+            Contents::LastOfKey => {
+                pause(self.bytes_of(&stored, selection))?;
+                Vec::from_iter(self.gather(stored, selection)?)
+            }
         };
         Ok(found(batches, work))
     }
@@ -143,7 +147,7 @@ impl FragmentVersion {
         selection: &Selection,
         work: &mut Work,
     ) -> Result<Option<StoredRow<'_>>, Cause> {
-        let pause: &mut Pause<'_> = &mut || Ok(());
+        let pause: &mut Pause<'_> = &mut |_| Ok(());
         if let Some(stored) = self.rows_of_key(key, selection, true, work, pause)? {
             return Ok(stored.last().copied());
         }
@@ -181,7 +185,7 @@ impl FragmentVersion {
                 self.check_key(key, &columns)?;
                 last_chunk = Some((chunk.first, KeyEquality::new(hasher, &columns, key)?));
                 work.chunks_read += 1;
-                pause()?;
+                pause(stored.len() * size_of::<StoredRow<'_>>())?;
             }
             work.rows_examined += 1;
             let is_wanted = chunk.is_shown(row, self.cycle)

@@ -21,8 +21,9 @@ pub struct Version {
     pub(crate) fragments: Vec<FragmentVersion>,
 }
 
-/// What a search calls after each chunk that it has looked into: it may wait, or end the search.
-pub type Pause<'a> = dyn FnMut() -> Result<(), Cause> + 'a;
+/// What a search calls after each chunk that it has looked into, and before it copies rows: it may wait, or end the search. It is
+/// given about how many bytes the search holds, or will hold at once. Rows that are shared with the store count nothing.
+pub type Pause<'a> = dyn FnMut(usize) -> Result<(), Cause> + 'a;
 
 /// A row of a chunk.
 #[derive(Clone, Copy)]

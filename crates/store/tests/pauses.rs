@@ -67,16 +67,16 @@ fn a_search_ends_at_the_pause_that_refuses() {
         });
         for search in [select(&in_box), select(&of_column), select(&of_key), nearest] {
             let mut pauses = 0;
-            let count = &mut || {
+            let count = &mut |_| {
                 pauses += 1;
                 Ok(())
             };
             let found = search(&version, count).unwrap();
-            assert_eq!(text(&search(&version, &mut || Ok(())).unwrap()), text(&found));
+            assert_eq!(text(&search(&version, &mut |_| Ok(())).unwrap()), text(&found));
             assert!(pauses >= found.work.chunks_read.min(1), "{pauses} pauses: {}", found.work);
             for last in 0..pauses {
                 let mut left = last;
-                let refuse = &mut || {
+                let refuse = &mut |_| {
                     left = left.checked_sub(1).ok_or_else(|| Cause::operation("enough"))?;
                     Ok(())
                 };
@@ -85,11 +85,36 @@ fn a_search_ends_at_the_pause_that_refuses() {
             }
         }
         let mut pauses = 0;
-        let found = version.select_with_pauses(&in_box, &mut || {
+        let found = version.select_with_pauses(&in_box, &mut |_| {
             pauses += 1;
             Ok(())
         });
         assert!(contents == Contents::LastOfKey || pauses >= CHUNKS_MIN, "{pauses}");
         assert!(found.is_ok_and(|found| found.work.rows_found > 0));
+    }
+}
+
+#[test]
+fn a_search_says_what_it_holds_before_it_holds_it() {
+    for contents in [Contents::AllRows, Contents::LastOfKey] {
+        let version = store(contents);
+        let most = |selection: &Selection| {
+            let mut most = 0;
+            let found = version.select_with_pauses(selection, &mut |bytes| {
+                most = most.max(bytes);
+                Ok(())
+            });
+            let bytes = |rows: &RecordBatch| {
+                rows.columns().iter().map(|column| column.get_array_memory_size()).sum::<usize>()
+            };
+            (most, found.unwrap().batches.iter().map(bytes).sum::<usize>())
+        };
+        // Every second row in place and time is copied.
+        let area = Some(Area { x: (0.0, 50.0), y: (0.0, 100.0) });
+        let (most_bytes, copied) = most(&Selection { area, ..Selection::default() });
+        assert!(most_bytes * 2 > copied && copied > 3000, "{most_bytes} for {copied} bytes");
+        // Whole chunks are shared, if it is not a table whose rows were replaced.
+        let (most_bytes, all) = most(&Selection::default());
+        assert!(contents == Contents::LastOfKey || most_bytes == 0, "{most_bytes} for {all} bytes");
     }
 }

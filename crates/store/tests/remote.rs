@@ -63,11 +63,11 @@ fn served(folder: &Path) -> (StoreWriter, StoreServer, Arc<Endpoint>) {
 }
 
 fn pinned(endpoint: &Arc<Endpoint>, moment: Moment) -> Result<RemoteVersion, Cause> {
-    endpoint.pin(&["cars"], moment, &mut || Ok(()))?.remove(0)
+    endpoint.pin(&["cars"], moment, &mut |_| Ok(()))?.remove(0)
 }
 
 fn rows(version: &RemoteVersion, selection: &Selection) -> Vec<RecordBatch> {
-    version.select(selection).unwrap().rows(&mut || Ok(())).unwrap().batches
+    version.select(selection).unwrap().rows(&mut |_| Ok(())).unwrap().batches
 }
 
 fn car() -> impl Strategy<Value = Car> {
@@ -110,13 +110,13 @@ fn rows_of_another_process_are_those_of_its_store() {
                 prop_assert_eq!(there.cycle(), Some(cycle));
                 for (selection, x, y, rows_max) in &questions {
                     let found = here.select(selection).unwrap();
-                    let answer = there.select(selection).unwrap().rows(&mut || Ok(())).unwrap();
+                    let answer = there.select(selection).unwrap().rows(&mut |_| Ok(())).unwrap();
                     // Debug shows NaN as equal to itself.
                     prop_assert_eq!(format!("{:?}", found.batches), format!("{:?}", answer.batches));
                     prop_assert_eq!(found.work, answer.work);
                     let found = here.nearest((*x, *y), *rows_max, selection).unwrap();
                     let nearest = there.nearest((*x, *y), *rows_max, selection).unwrap();
-                    let nearest = nearest.rows(&mut || Ok(())).unwrap();
+                    let nearest = nearest.rows(&mut |_| Ok(())).unwrap();
                     prop_assert_eq!(format!("{:?}", found.batches), format!("{:?}", nearest.batches));
                 }
             }
@@ -140,7 +140,7 @@ fn a_version_stays_as_it_was_taken_while_more_rows_come() {
     assert_eq!(rows(&before, &Selection::default()), [one(7)]);
     let refused = pinned(&endpoint, Moment::Cycle(0)).map(|_| ()).unwrap_err();
     assert!(refused.message.contains("is no longer kept"), "{refused}");
-    let unknown = endpoint.pin(&["cars", "trucks"], Moment::Newest, &mut || Ok(())).unwrap();
+    let unknown = endpoint.pin(&["cars", "trucks"], Moment::Newest, &mut |_| Ok(())).unwrap();
     assert!(unknown[0].is_ok());
     let unknown = unknown[1].as_ref().map(|_| ()).unwrap_err();
     assert_eq!(unknown, &Cause::user("there is no view trucks"));

@@ -8,17 +8,19 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidemill_connect::tls::{TlsServer, TlsServerSettings};
-use tidemill_engine::WorkerProcess;
+use tidemill_engine::{MemoryBudget, WorkerProcess};
 use tidemill_server::{HttpOptions, HttpServer, KeptLog, Server, ServerOptions};
 use tidemill_service::{FileCatalogLog, QueryState, Runtime};
 use tidemill_sql::GatewayPlace;
 
 use super::database::{CATALOGUE, COSTS, JOURNAL};
-use super::{SessionOptions, gateway, open_files};
+use super::{SessionOptions, gateway, open_files, parse_memory};
 use crate::exit::Exit;
 use crate::interrupt::StopLimits;
 use crate::{interrupt, terminal};
 
+/// Readers may hold so many times less than the queries that run.
+const READERS_SHARE: u64 = 4;
 /// How often the command looks whether it is asked to end.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long queries may take to end before the command says which it waits for.
@@ -58,6 +60,10 @@ pub(crate) struct Serve {
     /// Serve other machines even without users or encryption: who can reach the addresses can do everything
     #[arg(long)]
     insecure: bool,
+    /// Memory that queries over views and tables may hold, and rows that wait for clients, beside --memory, such as '1 GB'
+    /// [default: a quarter of --memory]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
+    readers_memory: Option<u64>,
     /// How long the server may take to end in order when it is asked to, such as '30 s'; then it ends at once [default: 50 s]
     #[arg(long, value_name = "TIME", value_parser = interrupt::parse_stop_within)]
     stop_within: Option<Duration>,
@@ -93,6 +99,9 @@ pub(super) fn where_http_is(http: &HttpServer) -> String {
 impl Serve {
     pub(crate) fn run(&self, log: Option<KeptLog>) -> anyhow::Result<Exit> {
         let mut planner = self.options.planner();
+        let settings = planner.settings_mut();
+        let readers = self.readers_memory.unwrap_or(settings.memory.limit() / READERS_SHARE);
+        settings.readers_memory = Some(MemoryBudget::of_readers(readers));
         if !self.allow_commands {
             planner.refuse_sink(
                 "command",

@@ -24,6 +24,7 @@ mod ports;
 #[path = "../../../sql/tests/against_duckdb/random.rs"]
 mod random;
 mod reader;
+mod readers;
 mod rows;
 mod run;
 #[path = "../durable/sender.rs"]
@@ -65,6 +66,11 @@ fn readers_see_what_duckdb_computes_over_the_rows_up_to_a_cut() {
         asked += counts.compared + counts.refused;
     }
     assert!(compared * 2 > asked, "only {compared} of {asked} answers could be compared");
+}
+
+#[test]
+fn queries_that_want_all_memory_leave_that_of_the_stream() {
+    readers::check();
 }
 
 #[test]

@@ -50,13 +50,13 @@ pub fn check() {
     assert!(last < middle + 2 * VIEW_BYTES, "the process grows by a view in each round: {after:?}");
 }
 
-fn execute(client: &mut Client, statement: &str) {
+pub fn execute(client: &mut Client, statement: &str) {
     let answer = client.query(statement).expect("the server answers");
     assert_eq!(answer.error, None, "{statement}");
 }
 
 /// The number in the first row: `SHOW FRAGMENTS` has rows third.
-fn number(client: &mut Client, statement: &str) -> u64 {
+pub fn number(client: &mut Client, statement: &str) -> u64 {
     let rows = client.query(statement).expect("the server answers").expect(statement);
     let number = |row: &Row| match row.get(2) {
         Some(Value::Text(rows)) => rows.parse().expect("a number"),

@@ -74,7 +74,7 @@ impl Catalog {
             })
             .collect();
         let parts: Vec<&GatewayRows> = views.iter().map(|(.., rows)| rows).collect();
-        let versions = part_versions(&parts, Moment::Newest, &mut || Ok(()));
+        let versions = part_versions(&parts, Moment::Newest, &mut |_| Ok(()));
         for ((name, rows, parts), versions) in views.iter().zip(versions) {
             let at_gateways = Some(parts.at(versions));
             let rows = Arc::new(SourceDefinition { at_gateways, ..rows.as_ref().clone() });

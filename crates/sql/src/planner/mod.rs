@@ -350,7 +350,7 @@ impl Planner {
     ) -> Result<(LogicalPlan, LogicalPlan), TextError> {
         self.with_provider(|provider| {
             let planned = provider.plan(query).and_then(|(written, optimised)| {
-                let memory = self.settings.memory_of_query();
+                let memory = self.settings.memory_of_reader();
                 let optimised = at_versions(&written, optimised)?;
                 Ok((written, read_as_tables(read_scalar_subqueries(optimised, &memory, &*self.turns)?)?))
             });
@@ -373,7 +373,7 @@ impl Planner {
         let plan = self.plan_at_versions(query, options, statement)?;
         let failed = |error: DataFusionError| self.text_error(&error, statement);
         if is_static(&plan) {
-            let memory = self.settings.memory_of_query();
+            let memory = self.settings.memory_of_reader();
             let rows = read_static_in_turns(&plan, &memory, &*self.turns);
             return rows.and_then(shown_rows).map(Reply::Rows).map_err(failed);
         }

@@ -132,7 +132,7 @@ impl Planner {
                 statement.error(place, "the set of parameters reads a stream, so it is never complete");
             return Err(error.with_hint("declare what it reads with CREATE TABLE"));
         }
-        let rows = read_static(&plan, &self.settings.memory_of_query())
+        let rows = read_static(&plan, &self.settings.memory_of_reader())
             .map_err(|error| self.text_error(&error, statement))?;
         if rows.num_columns() != names.len() {
             let (found, wanted) = (rows.num_columns(), names.len());

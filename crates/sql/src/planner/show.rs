@@ -37,7 +37,9 @@ impl Planner {
             StatementKind::Query(query, options) => {
                 let plan = self.plan_at_versions(query, options, explained)?;
                 if is_static(&plan) {
-                    let reads = found_rows(&plan).map_err(|error| self.text_error(&error, explained))?;
+                    let memory = self.settings.memory_of_reader();
+                    let reads =
+                        found_rows(&plan, &memory).map_err(|error| self.text_error(&error, explained))?;
                     let reads = reads.iter().map(|read| format!("  {read}\n")).collect::<String>();
                     return Ok(Reply::Text(format!("reads only tables, and is answered at once\n{reads}")));
                 }

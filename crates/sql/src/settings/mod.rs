@@ -38,6 +38,9 @@ pub struct Settings {
     pub max_state_rows: usize,
     /// The memory of the process, which all queries with clones of these settings share. Not available to `SET`.
     pub memory: MemoryBudget,
+    /// The memory of queries that only read views and tables, if they do not share [`memory`](Settings::memory) with those that
+    /// run. Not available to `SET`.
+    pub readers_memory: Option<MemoryBudget>,
     /// The most bytes of memory that a query may hold, if not all of [`memory`](Settings::memory).
     pub memory_limit: Option<u64>,
     /// The most rows of a result that is shown when the query has ended.
@@ -76,6 +79,7 @@ impl Default for Settings {
             max_groups: 10_000_000,
             max_state_rows: 20_000_000,
             memory: memory_of_process(),
+            readers_memory: None,
             memory_limit: None,
             max_result_rows: 10_000_000,
             idle_after: FeedSettings::IDLE_AFTER,
@@ -100,6 +104,16 @@ impl Settings {
     /// The memory of one query with these settings.
     pub(crate) fn memory_of_query(&self) -> MemoryBudget {
         self.memory.query(self.memory_limit)
+    }
+
+    /// The memory that queries share which only read views and tables.
+    pub fn memory_of_readers(&self) -> &MemoryBudget {
+        self.readers_memory.as_ref().unwrap_or(&self.memory)
+    }
+
+    /// The memory of one query with these settings that only reads views and tables.
+    pub(crate) fn memory_of_reader(&self) -> MemoryBudget {
+        self.memory_of_readers().query(self.memory_limit)
     }
 
     /// Executes `SET name = value`.

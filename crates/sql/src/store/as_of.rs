@@ -30,7 +30,7 @@ pub(crate) fn same_versions(plan: LogicalPlan) -> Result<LogicalPlan> {
     };
     let (plan, _) = at_versions(plan, version)?;
     let (plan, _) = with_part_versions(plan, |views| {
-        part_versions(views, Moment::Newest, &mut || Ok(())).into_iter().map(Ok).collect()
+        part_versions(views, Moment::Newest, &mut |_| Ok(())).into_iter().map(Ok).collect()
     })?;
     Ok(plan)
 }
@@ -144,7 +144,7 @@ fn earlier_parts(view: &GatewayRows, as_of: &AsOf) -> Result<PartVersions> {
         ));
     }
     let moment = moment_of(&view.config, as_of)?;
-    Ok(part_versions(&[view], moment, &mut || Ok(())).remove(0))
+    Ok(part_versions(&[view], moment, &mut |_| Ok(())).remove(0))
 }
 
 /// The plan with each view at gateways as of one version of each part, and the number of such views. `versions` is asked once for

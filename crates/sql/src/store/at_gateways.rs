@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::concat_batches;
 use tidemill_engine::Cause;
-use tidemill_store::remote::{Endpoint, Moment, RemoteVersion};
+use tidemill_store::remote::{Endpoint, Moment, RemoteAnswer, RemoteVersion};
 use tidemill_store::{Pause, SelectedRows, Selection, Work};
 
 use crate::relations::gateway_rows::{GatewayRows, PartVersions};
@@ -79,8 +79,7 @@ impl GatewayRows {
     ) -> Result<SelectedRows, Cause> {
         // All search at the same time.
         let asked = parts.iter().map(|part| part.select(selection)).collect::<Result<Vec<_>, _>>()?;
-        let found = asked.into_iter().map(|answer| answer.rows(pause)).collect::<Result<Vec<_>, _>>()?;
-        self.together(found, selection)
+        self.together(answered(asked, pause)?, selection)
     }
 
     /// Of each part the rows that are nearest to a point: those of all parts together are among them.
@@ -93,8 +92,7 @@ impl GatewayRows {
     ) -> Result<SelectedRows, Cause> {
         let asked = parts.iter().map(|part| part.nearest(to, rows_max, selection));
         let asked = asked.collect::<Result<Vec<_>, _>>()?;
-        let found = asked.into_iter().map(|answer| answer.rows(pause)).collect::<Result<Vec<_>, _>>()?;
-        self.together(found, selection)
+        self.together(answered(asked, pause)?, selection)
     }
 
     /// The rows of several parts, with the columns of the view.
@@ -123,7 +121,7 @@ impl GatewayRows {
 
     /// All rows as they are now, for a query that reads the view as a table at its start.
     pub(crate) fn read(&self) -> Result<RecordBatch, Cause> {
-        let pause: &mut Pause<'_> = &mut || Ok(());
+        let pause: &mut Pause<'_> = &mut |_| Ok(());
         let parts = self.parts(pause)?;
         let rows = self.select(&parts, &Selection::default(), pause)?;
         let joined = concat_batches(&self.config.schema, &rows.batches);
@@ -131,4 +129,15 @@ impl GatewayRows {
             Cause::resource(format!("the rows are too many for one batch: {error}")).with_source(error)
         })
     }
+}
+
+/// The answers of all parts. What earlier ones hold counts for later ones.
+fn answered(asked: Vec<RemoteAnswer<'_>>, pause: &mut Pause<'_>) -> Result<Vec<SelectedRows>, Cause> {
+    let mut held = 0;
+    let mut rows_of = |answer: RemoteAnswer<'_>| {
+        let rows = answer.rows(&mut |bytes| pause(held + bytes))?;
+        held += rows.batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
+        Ok(rows)
+    };
+    asked.into_iter().map(&mut rows_of).collect()
 }

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::concat_batches;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::datasource::{MemTable, provider_as_source};
@@ -13,10 +11,9 @@ use tidemill_store::{SelectedRows, Selection, Work};
 
 use super::conditions::conditions_of;
 use super::nearest::{Nearest, nearest_of};
-use super::searched::Searched;
+use super::searched::{Reader, Searched};
 use crate::logical::tree::Tree;
 use crate::relations::source_definition::scanned;
-use crate::turns::Turn;
 
 /// What was read of a store.
 #[derive(Clone, Debug)]
@@ -45,16 +42,16 @@ impl fmt::Display for FoundRows {
 
 /// The plan over rows in memory instead of stores, with what was read of each.
 ///
-/// It pauses between the chunks of a store.
+/// It pauses between the chunks of a store. Rows that it copies count in `memory`.
 pub(crate) fn with_found_rows(
     plan: LogicalPlan,
     reads: &mut Vec<FoundRows>,
-    turn: &mut dyn Turn,
+    reader: &mut Reader<'_>,
 ) -> Result<LogicalPlan> {
     plan.rewrite_down(|node| match &node {
         LogicalPlan::Limit(limit) => {
             let Some((nearest, scan)) = nearest_of(limit) else { return Ok(Transformed::no(node)) };
-            match nearest_rows(&nearest, scan, turn)? {
+            match nearest_rows(&nearest, scan, reader)? {
                 Some((rows, read)) => {
                     reads.push(read);
                     Ok(Transformed::yes(with_rows_in_scan(node.clone(), &rows)?))
@@ -66,14 +63,14 @@ pub(crate) fn with_found_rows(
             let LogicalPlan::TableScan(scan) = filter.input.as_ref() else {
                 return Ok(Transformed::no(node));
             };
-            let Some(rows) = selected_rows(scan, Some(&filter.predicate), reads, turn)? else {
+            let Some(rows) = selected_rows(scan, Some(&filter.predicate), reads, reader)? else {
                 return Ok(Transformed::no(node));
             };
             let filter = Filter::try_new(filter.predicate.clone(), Arc::new(rows))?;
             Ok(Transformed::yes(LogicalPlan::Filter(filter)))
         }
         LogicalPlan::TableScan(scan) => {
-            Ok(selected_rows(scan, None, reads, turn)?.map_or(Transformed::no(node), Transformed::yes))
+            Ok(selected_rows(scan, None, reads, reader)?.map_or(Transformed::no(node), Transformed::yes))
         }
         _ => Ok(Transformed::no(node)),
     })
@@ -85,14 +82,14 @@ fn selected_rows(
     scan: &TableScan,
     condition: Option<&Expr>,
     reads: &mut Vec<FoundRows>,
-    turn: &mut dyn Turn,
+    reader: &mut Reader<'_>,
 ) -> Result<Option<LogicalPlan>> {
-    let Some(searched) = Searched::by(scan, turn)? else { return Ok(None) };
+    let Some(searched) = Searched::by(scan, reader)? else { return Ok(None) };
     let selection = Selection {
         columns: scan.projection.clone(),
         ..conditions_of(condition, searched.config(), searched.divider()).selection
     };
-    let found = searched.select(&selection, turn)?;
+    let found = searched.select(&selection, reader)?;
     reads.push(FoundRows::new(&searched, false, found.work));
     scan_of_found(scan, &searched, found).map(Some)
 }
@@ -101,11 +98,11 @@ fn selected_rows(
 fn nearest_rows(
     nearest: &Nearest,
     scan: &TableScan,
-    turn: &mut dyn Turn,
+    reader: &mut Reader<'_>,
 ) -> Result<Option<(LogicalPlan, FoundRows)>> {
-    let Some(searched) = Searched::by(scan, turn)? else { return Ok(None) };
+    let Some(searched) = Searched::by(scan, reader)? else { return Ok(None) };
     let selection = Selection { columns: scan.projection.clone(), ..nearest.conditions.selection.clone() };
-    let found = searched.nearest(nearest.to, nearest.rows_max, &selection, turn)?;
+    let found = searched.nearest(nearest.to, nearest.rows_max, &selection, reader)?;
     if found.work.rows_found < nearest.rows_max as u64 {
         return Ok(None);
     }
@@ -119,12 +116,8 @@ fn scan_of_found(scan: &TableScan, searched: &Searched, found: SelectedRows) -> 
         Some(columns) => Arc::new(searched.schema().project(columns)?),
         None => searched.schema(),
     };
-    // One batch, so that rows keep their order.
-    let rows: RecordBatch = match found.batches.as_slice() {
-        [one] => one.clone(),
-        several => concat_batches(&schema, several)?,
-    };
-    let table = MemTable::try_new(schema, vec![vec![rows]])?;
+    // One partition, so that rows keep their order. They are not copied into one batch: most are shared with the store.
+    let table = MemTable::try_new(schema, vec![found.batches])?;
     LogicalPlanBuilder::scan(scan.table_name.clone(), provider_as_source(Arc::new(table)), None)?.build()
 }
 

@@ -13,3 +13,4 @@ mod searched;
 pub(crate) use as_of::{earlier_rows, pinned, same_versions, versions_at};
 pub(crate) use at_gateways::part_versions;
 pub(crate) use found::{FoundRows, with_found_rows};
+pub(crate) use searched::Reader;

@@ -5,14 +5,21 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, TableScan};
-use tidemill_engine::Cause;
+use tidemill_engine::{Cause, MemoryAccount};
 use tidemill_store::remote::RemoteVersion;
 use tidemill_store::{Pause, SelectedRows, Selection, StoreConfig, Version};
 
+use crate::limit_reached::limit_reached;
 use crate::relations::gateway_rows::GatewayRows;
 use crate::relations::source_definition::scanned;
 use crate::relations::stored_rows::StoredRows;
 use crate::turns::{Turn, turn_refused};
+
+/// Who reads: its turn among others, and the memory that it holds.
+pub(crate) struct Reader<'a> {
+    pub turn: &'a mut dyn Turn,
+    pub memory: &'a mut MemoryAccount,
+}
 
 /// The rows that a scan searches, as of one version.
 pub(super) enum Searched {
@@ -24,14 +31,14 @@ pub(super) enum Searched {
 
 impl Searched {
     /// `None` if the scan is not of a store.
-    pub fn by(scan: &TableScan, turn: &mut dyn Turn) -> Result<Option<Searched>> {
+    pub fn by(scan: &TableScan, reader: &mut Reader<'_>) -> Result<Option<Searched>> {
         let Some(source) = scanned(scan.source.as_ref()) else { return Ok(None) };
         if let Some(stored) = &source.definition.stored {
             let version = stored.version().map_err(|cause| failed(stored.name(), &cause))?;
             return Ok(Some(Searched::Here(stored.clone(), version)));
         }
         let Some(rows) = &source.definition.at_gateways else { return Ok(None) };
-        let parts = with_pauses(&rows.name, turn, |pause| rows.parts(pause))?;
+        let parts = with_pauses(&rows.name, reader, |pause| rows.parts(pause))?;
         Ok(Some(Searched::AtGateways(rows.clone(), parts)))
     }
 
@@ -80,8 +87,8 @@ impl Searched {
     }
 
     /// The rows that meet these conditions.
-    pub fn select(&self, selection: &Selection, turn: &mut dyn Turn) -> Result<SelectedRows> {
-        with_pauses(self.name(), turn, |pause| match self {
+    pub fn select(&self, selection: &Selection, reader: &mut Reader<'_>) -> Result<SelectedRows> {
+        with_pauses(self.name(), reader, |pause| match self {
             Searched::Here(_, version) => version.select_with_pauses(selection, pause),
             Searched::AtGateways(rows, parts) => rows.select(parts, selection, pause),
         })
@@ -93,26 +100,32 @@ impl Searched {
         to: (f64, f64),
         rows_max: usize,
         selection: &Selection,
-        turn: &mut dyn Turn,
+        reader: &mut Reader<'_>,
     ) -> Result<SelectedRows> {
-        with_pauses(self.name(), turn, |pause| match self {
+        with_pauses(self.name(), reader, |pause| match self {
             Searched::Here(_, version) => version.nearest_with_pauses(to, rows_max, selection, pause),
             Searched::AtGateways(rows, parts) => rows.nearest(parts, (to, rows_max), selection, pause),
         })
     }
 }
 
-/// What a search of a view finds. If its turn ends meanwhile, that is the error.
+/// What a search of a view finds. If its turn ends meanwhile, or it needs too much memory, that is the error.
 fn with_pauses<T>(
     name: &str,
-    turn: &mut dyn Turn,
+    reader: &mut Reader<'_>,
     search: impl FnOnce(&mut Pause<'_>) -> Result<T, Cause>,
 ) -> Result<T> {
-    let mut refused = None;
-    let found = search(&mut || turn.go_on().inspect_err(|cause| refused = Some(cause.clone())));
-    match refused {
-        Some(cause) => Err(turn_refused(cause)),
-        None => found.map_err(|cause| failed(name, &cause)),
+    let (mut refused, mut is_too_much) = (None, None);
+    let (before, rows) = (reader.memory.bytes(), format!("rows of view '{name}'"));
+    let found = search(&mut |bytes| {
+        reader.turn.go_on().inspect_err(|cause| refused = Some(cause.clone()))?;
+        let more = (before + bytes as u64).saturating_sub(reader.memory.bytes());
+        reader.memory.grow(&rows, more).inspect_err(|cause| is_too_much = Some(cause.clone()))
+    });
+    match (refused, is_too_much) {
+        (Some(cause), _) => Err(turn_refused(cause)),
+        (None, Some(cause)) => Err(limit_reached(cause)),
+        (None, None) => found.map_err(|cause| failed(name, &cause)),
     }
 }
 

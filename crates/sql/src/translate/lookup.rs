@@ -9,9 +9,9 @@ use datafusion::logical_expr::{Expr, Join, lit};
 use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, LookupSpec, output_schema};
 
 use super::columns::{schema_of, stream_schema, unique};
-use super::memory_pool::limit_reached;
 use super::not_streaming::join_words;
 use super::{Relation, Role, Translator, as_column, is_static, read_static, refuse};
+use crate::limit_reached::limit_reached;
 
 impl Translator {
     pub(super) fn lookup(&mut self, join: &Join) -> Result<Relation> {

@@ -5,7 +5,9 @@ use std::sync::{Mutex, MutexGuard};
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
-use tidemill_engine::{Cause, MemoryAccount, MemoryBudget};
+use tidemill_engine::{MemoryAccount, MemoryBudget};
+
+use crate::limit_reached::limit_reached;
 
 /// What DataFusion's operators are called in a query, by the beginnings of the names with which they ask for memory.
 const OPERATORS: [(&str, &str); 10] = [
@@ -90,9 +92,4 @@ impl MemoryPool for QueryPool {
     fn reserved(&self) -> usize {
         usize::try_from(self.lock().account.bytes()).unwrap_or(usize::MAX)
     }
-}
-
-/// A limit that was reached, as DataFusion's error.
-pub(super) fn limit_reached(cause: Cause) -> DataFusionError {
-    DataFusionError::ResourcesExhausted(cause.message.to_string())
 }

@@ -27,12 +27,13 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures_util::StreamExt;
 use tidemill_engine::{Cut, Expression, MemoryAccount, MemoryBudget, Polled, bytes_of_rows};
 
-use super::memory_pool::{QueryPool, limit_reached};
+use super::memory_pool::QueryPool;
 use super::{own_rows, refuse, small_batches};
 use crate::expressions::compiled::Compiled;
+use crate::limit_reached::limit_reached;
 use crate::logical::tree::{PlanTree, Tree};
 use crate::relations::source_definition::{SourceDefinition, scanned};
-use crate::store::{FoundRows, with_found_rows};
+use crate::store::{FoundRows, Reader, with_found_rows};
 use crate::turns::{AtOnce, Turn, Turns, turn_refused};
 
 /// The most rows that a table may have.
@@ -93,9 +94,10 @@ pub(crate) fn read_static_in_turns(
     turns: &dyn Turns,
 ) -> Result<RecordBatch> {
     let mut turn = turns.begin().map_err(turn_refused)?;
-    let plan = with_found_rows(with_time_of_day(plan.clone())?, &mut Vec::new(), turn.as_mut())?;
     // What is read stays until the answer is there.
     let mut tables = memory.account();
+    let mut reader = Reader { turn: turn.as_mut(), memory: &mut tables };
+    let plan = with_found_rows(with_time_of_day(plan.clone())?, &mut Vec::new(), &mut reader)?;
     let in_memory = plan.rewrite_up(|node| {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
         let Some(source) = scanned(scan.source.as_ref()) else { return Ok(Transformed::no(node)) };
@@ -107,9 +109,10 @@ pub(crate) fn read_static_in_turns(
 }
 
 /// What a plan that reads only tables reads of the stores that it names.
-pub(crate) fn found_rows(plan: &LogicalPlan) -> Result<Vec<FoundRows>> {
-    let mut reads = Vec::new();
-    with_found_rows(with_time_of_day(plan.clone())?, &mut reads, &mut AtOnce)?;
+pub(crate) fn found_rows(plan: &LogicalPlan, memory: &MemoryBudget) -> Result<Vec<FoundRows>> {
+    let (mut reads, mut account) = (Vec::new(), memory.account());
+    let mut reader = Reader { turn: &mut AtOnce, memory: &mut account };
+    with_found_rows(with_time_of_day(plan.clone())?, &mut reads, &mut reader)?;
     Ok(reads)
 }
 

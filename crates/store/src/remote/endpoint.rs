@@ -260,13 +260,15 @@ fn received(stream: &mut Patient<'_, '_>) -> io::Result<Result<SelectedRows, Cau
 struct Patient<'a, 'b> {
     stream: &'a UnixStream,
     pause: &'a mut Pause<'b>,
+    /// How much was read.
+    bytes: usize,
     /// Why it is not.
     refused: Option<Cause>,
 }
 
 impl<'a, 'b> Patient<'a, 'b> {
     fn new(stream: &'a UnixStream, pause: &'a mut Pause<'b>) -> Patient<'a, 'b> {
-        Patient { stream, pause, refused: None }
+        Patient { stream, pause, bytes: 0, refused: None }
     }
 }
 
@@ -274,13 +276,15 @@ impl Read for Patient<'_, '_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let since = Instant::now();
         loop {
-            match self.stream.read(bytes) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return read,
-            }
-            if let Err(cause) = (self.pause)() {
+            let read = self.stream.read(bytes);
+            self.bytes += *read.as_ref().unwrap_or(&0);
+            if let Err(cause) = (self.pause)(self.bytes) {
                 self.refused = Some(cause);
                 return Err(io::Error::other("the reader does not wait any longer"));
+            }
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
             }
             if since.elapsed() > PATIENCE {
                 let message = format!("it has said nothing for {} s", PATIENCE.as_secs());
