@@ -42,6 +42,20 @@ impl Client {
         self.until_ready()
     }
 
+    /// Executes a statement whose rows come as long as the server runs, and gives each of them; `false` ends it.
+    pub fn stream(&mut self, statement: &str, mut take: impl FnMut(Row) -> bool) -> Result<()> {
+        self.send(b'Q', &[statement.as_bytes(), b"\0"].concat())?;
+        let mut answer = Answer::default();
+        loop {
+            match self.message()? {
+                (b'T', body) => answer.types = types_of(&body),
+                (b'D', body) if !take(answer.row(&body)) => return Ok(()),
+                (b'E', _) | (b'Z', _) => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
     /// Copies rows into a source.
     pub fn copy(&mut self, statement: &str, rows: &str) -> Result<Answer> {
         self.send(b'Q', &[statement.as_bytes(), b"\0"].concat())?;

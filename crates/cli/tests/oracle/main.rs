@@ -9,6 +9,7 @@
 //!     TIDEMILL_ORACLE_RUNS=50 TIDEMILL_ORACLE_SEED=100 ...                     the seeds 100 to 149, each longer
 #![cfg(all(unix, feature = "sql"))]
 
+mod changes;
 mod check;
 mod client;
 #[path = "../../../sql/tests/against_duckdb/compare.rs"]
@@ -17,6 +18,7 @@ mod compare;
 mod duckdb;
 mod feeding;
 mod history;
+mod kept_view;
 mod memory;
 mod opinion;
 #[path = "../../../connect/tests/ports/mod.rs"]
@@ -32,8 +34,10 @@ mod run;
 mod sender;
 mod server;
 mod sinks;
+mod subscriber;
 #[path = "../support/mod.rs"]
 mod support;
+mod times;
 #[path = "../../../sql/tests/against_duckdb/value.rs"]
 mod value;
 mod view;

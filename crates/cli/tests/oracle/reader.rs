@@ -23,7 +23,11 @@ impl Question {
 /// A question over some of the views.
 pub fn question(random: &mut Random, views: &[View]) -> Question {
     let view = &views[random.below(views.len())];
-    let other = &views[random.below(views.len())];
+    let whole: Vec<&View> = views.iter().filter(|view| view.recent_seconds.is_none()).collect();
+    let other = whole[random.below(whole.len())];
+    if let Some(seconds) = view.recent_seconds {
+        return recent(random, view, seconds);
+    }
     if view.is_store && random.is_once_in(2) {
         return stored(random, view);
     }
@@ -43,9 +47,30 @@ pub fn question(random: &mut Random, views: &[View]) -> Question {
     }
 }
 
-/// Everything that a view has.
+/// Everything that a view has, or must have if it may have more.
 pub fn whole(view: &View) -> Question {
+    if let Some(seconds) = view.recent_seconds {
+        return rows_of_last(view, seconds, "");
+    }
     Question::same(format!("SELECT {} FROM {}", view.names(), view.name), false, &[view])
+}
+
+/// What is not older than the view keeps rows; sometimes only the newest of it.
+fn recent(random: &mut Random, view: &View, seconds: u32) -> Question {
+    let condition = format!(" AND {}", conditions(random, view, ""));
+    rows_of_last(
+        view,
+        1 + random.below(seconds as usize) as u32,
+        if random.is_once_in(2) { &condition } else { "" },
+    )
+}
+
+fn rows_of_last(view: &View, seconds: u32, condition: &str) -> Question {
+    let (names, name) = (view.names(), &view.name);
+    let text = format!(
+        "SELECT {names} FROM {name} WHERE ts >= (SELECT max(ts) FROM {name}) - INTERVAL '{seconds} seconds'{condition}"
+    );
+    Question::same(text, false, &[view])
 }
 
 fn conditions(random: &mut Random, view: &View, qualifier: &str) -> String {

@@ -16,9 +16,10 @@ use super::random::Random;
 use super::rows::{COLUMNS, Rows};
 use super::server::Server;
 use super::sinks;
+use super::subscriber::Subscriber;
 use super::support::folder_with;
 use super::value::{Row, Value};
-use super::view::View;
+use super::view::{self, Kind, Query, View, named};
 use super::views;
 
 pub const PATIENCE: Duration = Duration::from_secs(90);
@@ -41,6 +42,13 @@ pub struct Counts {
     pub repeated: usize,
     pub repeated_after_kill: usize,
     pub refused: usize,
+    /// Groups of changes after which a subscriber had what the view had.
+    pub followed: usize,
+    pub as_of_times: usize,
+    /// Views that were stopped and started, altered, and divided otherwise.
+    pub stopped: usize,
+    pub altered: usize,
+    pub divided: usize,
 }
 
 /// An answer at a cycle, which must be the same again.
@@ -71,6 +79,7 @@ pub struct Run {
     restarts: Arc<Restarts>,
     feeders: Vec<Feeder>,
     logs: Vec<SharedLog>,
+    pub subscribers: Vec<Subscriber>,
     histories: [History; 3],
     pub views: Vec<View>,
     made: usize,
@@ -86,6 +95,9 @@ const GAPS: [Gaps; 3] = [Gaps::None, Gaps::Unacknowledged, Gaps::Unacknowledged]
 pub const RAW: [&str; 5] = ["raw_s", "raw_t", "raw_u", "late_s", "late_t"];
 
 impl Run {
+    /// Views that stay as they are: all rows of each source, the last row of each key of one, and groups.
+    pub const FIXED: usize = SOURCES.len() + 2;
+
     /// `None` without DuckDB.
     pub fn start(seed: u64, size: Size) -> Option<Run> {
         let opinion = Opinion::start()?;
@@ -103,6 +115,7 @@ impl Run {
             restarts,
             feeders: Vec::new(),
             logs: Vec::new(),
+            subscribers: Vec::new(),
             histories: Default::default(),
             views: Vec::new(),
             made: 0,
@@ -133,6 +146,11 @@ impl Run {
         for source in SOURCES {
             self.create(View::all_rows(source));
         }
+        self.create(last_of_s());
+        let groups = View::new("some_groups", view::groups(&mut self.random));
+        self.create(groups);
+        self.subscribers =
+            self.views.iter().map(|view| Subscriber::start(view, self.server.port())).collect();
         for _ in 0..views {
             let view = self.next_view();
             self.create(view);
@@ -149,7 +167,7 @@ impl Run {
 
     fn next_view(&mut self) -> View {
         self.made += 1;
-        views::random(&mut self.random, &format!("v{}", self.made))
+        views::random(&mut self.random, &format!("v{}", self.made), &self.views[SOURCES.len()])
     }
 
     fn create(&mut self, view: View) {
@@ -184,6 +202,8 @@ impl Run {
         self.wait_for_rows();
         self.check_whole();
         self.repeat(usize::MAX);
+        self.check_subscribers();
+        self.check_subscribers_whole();
         let cut = self.cut_now();
         sinks::check(self.folder.path(), |query| self.opinion.answer(cut, query));
         let states = self.client.query("SHOW QUERIES").expect("the server answers").expect("SHOW QUERIES");
@@ -194,14 +214,24 @@ impl Run {
     }
 
     fn check_once(&mut self) {
-        match self.random.below(18) {
+        match self.random.below(25) {
             0 => self.add_view(),
             1 => self.drop_view(),
             2 => self.replace_view(),
-            3..7 => self.check_statement(),
-            7..12 => self.check_transaction(),
+            3 => self.stop_and_start(),
+            4 => self.alter(),
+            5 => self.divide_again(),
+            6 => self.check_subscribers(),
+            7..9 => self.check_time(),
+            9..13 => self.check_statement(),
+            13..18 => self.check_transaction(),
             _ => self.check_cycle(),
         }
+    }
+
+    /// Lets the senders continue.
+    pub fn gate(&self, requests: u64) {
+        self.gate.open(requests);
     }
 
     fn add_view(&mut self) {
@@ -211,8 +241,8 @@ impl Run {
     }
 
     fn drop_view(&mut self) {
-        if self.views.len() > SOURCES.len() + 3 {
-            let at = SOURCES.len() + self.random.below(self.views.len() - SOURCES.len());
+        if self.views.len() > Run::FIXED + 3 {
+            let at = self.changeable();
             let view = self.views.remove(at);
             self.execute(&format!("DROP MATERIALIZED VIEW {}", view.name));
             self.kept.retain(|kept| !kept.text.contains(&view.name));
@@ -221,14 +251,14 @@ impl Run {
 
     /// Another query under the same name, or the same query, which keeps its state; or only if there is none, which there is.
     fn replace_view(&mut self) {
-        let at = SOURCES.len() + self.random.below(self.views.len() - SOURCES.len());
+        let at = self.changeable();
         if self.random.is_once_in(3) {
             let create = self.views[at].create();
             return self.execute(&create.replacen("VIEW", "VIEW IF NOT EXISTS", 1));
         }
         let view = match self.random.is_once_in(3) {
             true => self.views[at].clone(),
-            false => views::random(&mut self.random, &self.views[at].name),
+            false => views::random(&mut self.random, &self.views[at].name, &self.views[SOURCES.len()]),
         };
         self.execute(&view.create().replacen("CREATE", "CREATE OR REPLACE", 1));
         self.opinion.define(&view);
@@ -237,7 +267,7 @@ impl Run {
     }
 
     /// Ends the server at any moment, mostly by killing it, sometimes within a definition, sometimes once more while it starts.
-    fn kill(&mut self) {
+    pub fn kill(&mut self) {
         let defining = self.random.is_once_in(3).then(|| self.begin_definition());
         std::thread::sleep(Duration::from_millis(self.random.below(80) as u64));
         self.note_answers();
@@ -261,9 +291,9 @@ impl Run {
     /// Creates or drops a view in a thread of its own.
     fn begin_definition(&mut self) -> Defining {
         let mut client = self.server.connect();
-        let is_drop = self.random.is_once_in(2) && self.views.len() > SOURCES.len() + 3;
+        let is_drop = self.random.is_once_in(2) && self.views.len() > Run::FIXED + 3;
         let view = match is_drop {
-            true => self.views.remove(SOURCES.len()),
+            true => self.views.remove(Run::FIXED),
             false => {
                 let mut view = self.next_view();
                 view.options.push("start = 'earliest'".into());
@@ -358,6 +388,18 @@ impl Run {
         }
         Some(Cut { s: last[0], t: last[1], u: last[2] })
     }
+}
+
+/// A table that changes.
+fn last_of_s() -> View {
+    let columns =
+        vec![named("k", Kind::Int), named("n", Kind::Int), named("g", Kind::Text), named("v", Kind::Int)];
+    let query = Query {
+        ours: "SELECT k, n, g, v FROM s".to_owned(),
+        duckdb: "SELECT DISTINCT ON (k) k, n, g, v FROM s ORDER BY k, n DESC".to_owned(),
+        columns,
+    };
+    View { key: " PRIMARY KEY (k)", ..View::new("last_of_s", query) }
 }
 
 /// A text of a row.

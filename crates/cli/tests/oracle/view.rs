@@ -27,6 +27,8 @@ pub struct View {
     pub columns: Vec<(String, Kind)>,
     /// Whether it has `x`, `y` and `k`, by which rows are found.
     pub is_store: bool,
+    /// If it keeps only the rows of this many seconds, and perhaps some older ones.
+    pub recent_seconds: Option<u32>,
 }
 
 /// A query in both words, with its columns.
@@ -45,7 +47,16 @@ impl Query {
 impl View {
     pub fn new(name: &str, query: Query) -> View {
         let Query { ours, duckdb, columns } = query;
-        View { name: name.to_owned(), key: "", options: Vec::new(), ours, duckdb, columns, is_store: false }
+        View {
+            name: name.to_owned(),
+            key: "",
+            options: Vec::new(),
+            ours,
+            duckdb,
+            columns,
+            is_store: false,
+            recent_seconds: None,
+        }
     }
 
     /// All rows of a source that are in time.
@@ -225,23 +236,6 @@ pub fn distinct(random: &mut Random) -> Query {
     Query::same(format!("SELECT DISTINCT {keys} FROM {}{}", source(random), filter(random)), columns)
 }
 
-/// The last row of each key.
-pub fn last_rows(random: &mut Random) -> View {
-    let (source, filter) = (source(random), filter(random));
-    let columns =
-        vec![named("k", Kind::Int), named("n", Kind::Int), named("g", Kind::Text), named("v", Kind::Int)];
-    let mut view = View::new(
-        "",
-        Query {
-            ours: format!("SELECT k, n, g, v FROM {source}{filter}"),
-            duckdb: format!("SELECT DISTINCT ON (k) k, n, g, v FROM {source}{filter} ORDER BY k, n DESC"),
-            columns,
-        },
-    );
-    view.key = " PRIMARY KEY (k)";
-    view
-}
-
 /// Two streams one after the other, row by row.
 pub fn union(random: &mut Random) -> Query {
     let columns =
@@ -255,22 +249,4 @@ pub fn union(random: &mut Random) -> Query {
         ),
         columns,
     )
-}
-
-/// All rows, found by key, place and time.
-pub fn store(random: &mut Random) -> View {
-    let columns = vec![
-        named("n", Kind::Int),
-        named("ts", Kind::Time),
-        named("k", Kind::Int),
-        named("v", Kind::Int),
-        named("x", Kind::Float),
-        named("y", Kind::Float),
-    ];
-    let (source, filter) = (random.one_of(&["s", "t"]), filter(random));
-    let query = Query::same(format!("SELECT n, ts, k, v, x, y FROM {source}{filter}"), columns);
-    let mut view = View::new("", query);
-    view.is_store = true;
-    view.options = ["key = 'k'", "point = 'x, y'", "retain = '10 hours'"].map(str::to_owned).into();
-    view
 }
