@@ -19,7 +19,7 @@ use crate::exit::Exit;
 use crate::interrupt::StopLimits;
 use crate::{interrupt, terminal};
 
-/// Readers may hold so many times less than the queries that run.
+/// Readers may hold a part of what the queries that run may hold: the one divided by this.
 const READERS_SHARE: u64 = 4;
 /// How often the command looks whether it is asked to end.
 const LOOK: Duration = Duration::from_millis(20);

@@ -138,7 +138,7 @@ fn a_table_that_ends_at_any_moment_has_what_it_had() {
     }
 }
 
-/// A view that drops old rows and is restarted often goes on like one that never ends.
+/// A view that drops old rows and is restarted often continues like one that never ends.
 fn check_retention(seed: u64, contents: Contents, fragments: Option<Fragmentation>) {
     let mut random = Random(seed);
     let time = (contents == Contents::AllRows).then_some(90);
