@@ -32,6 +32,7 @@ mod batch_queue;
 mod cancellation;
 mod catalog_log;
 mod catalog_record;
+mod catching_up;
 mod change;
 mod dataflow;
 mod entry;

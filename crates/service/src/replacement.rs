@@ -15,7 +15,7 @@ use crate::starting::NewQuery;
 use crate::{Error, QueryState, Session};
 
 /// That a new query has caught up is noticed at most this late.
-const LOOK_MAX: Duration = Duration::from_millis(20);
+pub(crate) const LOOK_MAX: Duration = Duration::from_millis(20);
 
 /// What a query that took the place of another one has of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,6 +235,9 @@ impl Session {
     /// The query computes the same: it ends, and continues with what it has in its folder.
     fn continue_with(&mut self, replacement: Replacement<'_>) -> Result<Inherited, Error> {
         let Replacement { name, statement, old, .. } = replacement;
+        if let StatementKind::CreateMaterializedView(_) = &statement.kind {
+            self.end_behind_newest(&old, name)?;
+        }
         let runtime = self.runtime().clone();
         let folder = runtime.settings_of(&old.identity.kept)?.journal;
         let (pipeline, _) =
@@ -446,7 +449,7 @@ fn cause_of(error: Error) -> Cause {
 }
 
 /// Nothing has changed.
-fn stays(name: &str, why: &str) -> Cause {
+pub(crate) fn stays(name: &str, why: &str) -> Cause {
     Cause::operation(format!("'{name}' is not replaced, and continues as it was: {why}"))
 }
 

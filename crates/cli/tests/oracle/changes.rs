@@ -52,10 +52,6 @@ impl Run {
             None => ("retain_versions", self.random.one_of(&["3", "20", "50", "400"])),
         };
         self.counts.altered += 1;
-        if shorter.is_some() {
-            // If it has not caught up after a restart, cycles from before are computed again with the shorter time.
-            self.kept.retain(|kept| !kept.text.contains(&name));
-        }
         self.views[at].options.retain(|set| !set.starts_with(&format!("{option} = ")));
         if option == "retain_versions" && self.random.is_once_in(4) {
             return self.execute(&format!("ALTER MATERIALIZED VIEW {name} RESET ({option})"));
