@@ -33,6 +33,7 @@ pub mod snapshot;
 pub mod source;
 pub mod source_threads;
 pub mod state;
+pub mod state_rows;
 pub mod transform;
 
 pub use bad_record::{BadRecord, BadRecords, RecordContent};
@@ -59,6 +60,7 @@ pub use source::{
 };
 pub use source_threads::{GroupMembership, SourceThreads, ThreadGroup};
 pub use state::State;
+pub use state_rows::StateRows;
 pub use transform::{Transform, Transformed};
 
 /// The Arrow crates whose types appear in this interface, so that users need not match versions themselves.

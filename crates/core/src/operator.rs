@@ -5,6 +5,7 @@ use crate::cut::Cut;
 use crate::error::Cause;
 use crate::output::Output;
 use crate::snapshot::{SnapshotReader, SnapshotWriter};
+use crate::state_rows::StateRows;
 
 /// One logical partition of an operator.
 ///
@@ -82,4 +83,38 @@ pub trait Operator: Send {
     /// # Errors
     /// If the bytes have an unknown version or are damaged.
     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause>;
+
+    /// The state as rows that people can read: whoever looks at the past of a query queries them. Each kind of rows has
+    /// the same columns in all partitions, and is there even if it has no rows. `None`, the default: the operator does not
+    /// show its state. Only an instance that was just restored is asked.
+    ///
+    /// # Errors
+    /// If the rows cannot be made.
+    ///
+    /// ```
+    /// use tidemill_core::arrow::array::{Int64Array, RecordBatch};
+    /// use tidemill_core::{Cause, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
+    ///
+    /// struct Count(i64);
+    ///
+    /// impl Operator for Count {
+    /// #   fn rows(&mut self, _: usize, _: Rows<'_>, _: &mut Output) -> Result<(), Cause> { Ok(()) }
+    /// #   fn snapshot(&self, writer: &mut SnapshotWriter) { writer.i64(self.0) }
+    /// #   fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
+    /// #       self.0 = reader.i64()?;
+    /// #       Ok(())
+    /// #   }
+    ///     // rows, snapshot and restore as usual
+    ///     fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+    ///         let count = std::sync::Arc::new(Int64Array::from(vec![self.0])) as _;
+    ///         let rows = RecordBatch::try_from_iter([("count", count)])
+    ///             .map_err(|error| Cause::bug(error.to_string()))?;
+    ///         Ok(Some(vec![StateRows { kind: "count", rows }]))
+    ///     }
+    /// }
+    /// assert_eq!(Count(7).state_rows().unwrap().unwrap()[0].rows.num_columns(), 1);
+    /// ```
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        Ok(None)
+    }
 }

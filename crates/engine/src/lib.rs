@@ -113,7 +113,9 @@ pub use feed::Feed;
 pub use feed_settings::{EventTime, FeedSettings};
 pub use feed_state::{FeedObserver, FeedStatus};
 pub use machine_memory::machine_memory_bytes;
-pub use past::{CycleInput, Past, PastCycle, PastQuery, PastRun, PastSource, PastStart};
+pub use past::{
+    CycleInput, KeptState, OperatorRows, Past, PastCycle, PastQuery, PastRun, PastSource, PastStart,
+};
 pub use tidemill_core::counters::Counter;
 pub use tidemill_core::error::{Cause, Fault, OperatorError, SinkError, chain};
 pub use tidemill_core::latency::ResponseTimes;
@@ -125,8 +127,8 @@ pub use tidemill_core::{
     Expression, FaultLog, Faults, GroupMembership, Guarantee, Heard, ManualClock, MemoryAccount,
     MemoryBudget, MemoryCutLog, Operator, Output, Polled, Progress, Refused, Request, Rows, Sink,
     SnapshotReader, SnapshotWriter, Source, SourceOffset, SourceOffsets, SourceThreads, SplitChange, State,
-    Stretch, SystemClock, ThreadGroup, ThreadTime, TimeOfDay, Transform, Transformed, arrow, fields,
-    prefetch,
+    StateRows, Stretch, SystemClock, ThreadGroup, ThreadTime, TimeOfDay, Transform, Transformed, arrow,
+    fields, prefetch,
 };
 pub use tidemill_flow::{
     Chunk, CostExceeded, CostMeasurement, CycleCosts, DeadlineMiss, Failure, FlowError, Gateway, HeldBack,

@@ -77,7 +77,7 @@ fn replay(folder: &Path, start: PastStart, workers: usize) -> Result<Replayed, C
         columns: None,
     };
     let durability = durability(Duration::from_secs(1));
-    let query = PastQuery { plan, sources: vec![source], durability, is_other: false };
+    let query = PastQuery { plan, sources: vec![source], durability, is_other: false, keeps_state: false };
     let mut run = Engine::new().workers(workers).run_past(&Past::open(folder)?, query, start, None)?;
     let mut cycles = BTreeMap::new();
     while let Some(mut cycle) = run.next_cycle()? {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tidemill_core::error::Cause;
-use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
 use crate::keys::KeyTable;
 use crate::row_store::RowStore;
@@ -279,5 +279,10 @@ impl Operator for CountWindows {
             self.held.push(Held { count, rows: numbers });
         }
         Ok(())
+    }
+
+    /// The rows of windows that are not complete, in the order of arrival.
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        Ok(Some(vec![StateRows { kind: "rows", rows: self.rows.rows(&self.held_numbers())? }]))
     }
 }

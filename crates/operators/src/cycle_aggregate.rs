@@ -1,6 +1,6 @@
 //! Aggregates over groups whose rows are all in one cycle.
 
-use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
 use arrow_schema::SchemaRef;
 
@@ -103,5 +103,10 @@ impl Operator for CycleAggregate {
 
     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
         reader.version(VERSION)
+    }
+
+    /// Nothing is kept from one cycle to the next.
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        Ok(Some(Vec::new()))
     }
 }

@@ -1,11 +1,14 @@
 //! Windows without rows: which keys get them, and how long.
 
-use arrow_array::ArrayRef;
-use arrow_schema::DataType;
-use tidemill_core::{Cause, SnapshotReader, SnapshotWriter};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, TimestampNanosecondArray};
+use arrow_schema::{DataType, FieldRef, Schema};
+use tidemill_core::{Cause, SnapshotReader, SnapshotWriter, StateRows};
 
 use crate::panes::Panes;
 use crate::state::{StateColumns, read_columns, write_columns};
+use crate::state_rows::batch;
 use crate::{Groups, WindowSpec};
 
 /// The most windows without rows that may be asked for in a row: a day by the second.
@@ -139,6 +142,19 @@ impl LiveKeys {
     /// Bytes of memory held.
     pub fn bytes(&self) -> usize {
         self.keys.bytes() + self.last.capacity() * size_of::<i64>()
+    }
+
+    /// The keys, with the start of the last window in which each had rows. The fields are those of the keys and of that
+    /// time.
+    pub fn state_rows(&self, fields: &[FieldRef]) -> Result<StateRows, Cause> {
+        let all = (0..self.last.len() as u32).collect::<Vec<_>>();
+        let mut columns = self.keys.keys(&all)?;
+        let last = TimestampNanosecondArray::from(self.last.clone());
+        let (time, keys) = fields.split_last().ok_or_else(|| Cause::bug("windows without bounds"))?;
+        columns.push(Arc::new(last.with_data_type(time.data_type().clone())));
+        let last = Arc::new(time.as_ref().clone().with_name("last_window_with_rows"));
+        let schema = Arc::new(Schema::new(keys.iter().cloned().chain([last]).collect::<Vec<_>>()));
+        Ok(StateRows { kind: "keys", rows: batch(&schema, columns, all.len())? })
     }
 
     /// Writes the keys, and how far windows were written.

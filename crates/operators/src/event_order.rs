@@ -11,8 +11,9 @@ use arrow_select::interleave::interleave_record_batch;
 use arrow_select::take::take_record_batch;
 use tidemill_core::error::Cause;
 use tidemill_core::memory::bytes_of_rows;
-use tidemill_core::{SnapshotReader, SnapshotWriter};
+use tidemill_core::{SnapshotReader, SnapshotWriter, StateRows};
 
+use crate::state_rows::state_rows;
 use crate::stored_rows::{
     event_times, kernel_error, read_rows, read_rows_of_floats, with_schema, write_rows,
 };
@@ -154,6 +155,12 @@ impl EventOrder {
             1 => Ok(due.pop().map(|chunk| OrderedRows { rows: chunk.rows, times: chunk.times })),
             _ => merge(&self.schema, &due).map(Some),
         }
+    }
+
+    /// The rows held, as rows that wait for the watermark.
+    pub(crate) fn state_rows(&self) -> Result<StateRows, Cause> {
+        let chunks: Vec<RecordBatch> = self.chunks.iter().map(|chunk| chunk.rows.clone()).collect();
+        state_rows("waiting", &self.schema, &chunks)
     }
 
     /// Writes the rows held.

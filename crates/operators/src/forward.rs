@@ -2,7 +2,7 @@
 
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_core::{Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
 const VERSION: u8 = 1;
 
@@ -59,5 +59,10 @@ impl Operator for Forward {
 
     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
         reader.version(VERSION)
+    }
+
+    /// Nothing is kept from one cycle to the next.
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        Ok(Some(Vec::new()))
     }
 }

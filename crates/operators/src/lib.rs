@@ -37,6 +37,7 @@ mod panes;
 mod partition_limit;
 pub mod session_aggregate;
 mod state;
+mod state_rows;
 pub mod table_aggregate;
 pub mod window_aggregate;
 pub mod window_spec;

@@ -9,7 +9,7 @@ use arrow_array::types::Float64Type;
 use arrow_array::{Array, Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tidemill_core::error::Cause;
-use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 use tidemill_split::spatial::{AdaptiveRegions, Method};
 
 use crate::event_order::{EventOrder, OrderedRows};
@@ -172,5 +172,10 @@ impl Operator for Regions {
         self.watermark.restore(reader)?;
         self.buffer.restore(reader)?;
         self.regions.restore(reader)
+    }
+
+    /// The rows that wait for the watermark, but not the regions.
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        Ok(Some(vec![self.buffer.state_rows()?]))
     }
 }

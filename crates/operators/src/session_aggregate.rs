@@ -10,12 +10,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampNanosecondType};
 use arrow_array::{Array, ArrayRef, Int64Array, TimestampNanosecondArray};
 use arrow_schema::{DataType, SchemaRef};
-use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
 use crate::failed_results::{FailedResults, Results};
 use crate::grouped::{self, Layout};
 use crate::groups::too_many_groups;
 use crate::state::{read_columns, write_columns};
+use crate::state_rows::batch;
 use crate::watermark::{Watermark, WatermarkSpec};
 use crate::window_aggregate::write_rows;
 use crate::window_spec::time_type;
@@ -279,7 +280,13 @@ impl SessionAggregate {
         taken
     }
 
-    fn write(&mut self, taken: &[(i64, u32)], cycle: u64, output: &mut Output) -> Result<(), Cause> {
+    /// Sessions by their ends and numbers, as the columns of the output.
+    fn columns_of(
+        &self,
+        taken: &[(i64, u32)],
+        results: &Results,
+        cycle: u64,
+    ) -> Result<Vec<ArrayRef>, Cause> {
         let sessions = || taken.iter().map(|(_, number)| self.sessions[*number as usize]);
         let mut columns = self.keys.keys(&sessions().map(|session| session.key).collect::<Vec<_>>())?;
         let starts = TimestampNanosecondArray::from_iter_values(sessions().map(|session| session.start));
@@ -289,9 +296,9 @@ impl SessionAggregate {
             columns.push(Arc::new(times.with_data_type(data_type)));
         }
         let numbers = taken.iter().map(|(_, number)| *number).collect::<Vec<_>>();
-        let results = self.results.evaluate(&self.accumulators, &numbers, &columns, cycle)?;
+        let results = results.evaluate(&self.accumulators, &numbers, &columns, cycle)?;
         columns.extend(results);
-        write_rows(columns, taken.len(), &self.schema, output)
+        Ok(columns)
     }
 }
 
@@ -340,7 +347,8 @@ impl Operator for SessionAggregate {
         if taken.is_empty() {
             return Ok(());
         }
-        self.write(&taken, cut.cycle, output)?;
+        let columns = self.columns_of(&taken, &self.results, cut.cycle)?;
+        write_rows(columns, taken.len(), &self.schema, output)?;
         taken.iter().for_each(|(_, number)| self.close(*number));
         self.compact()
     }
@@ -380,5 +388,15 @@ impl Operator for SessionAggregate {
         let sessions =
             starts.values().iter().copied().zip(lasts.values().iter().copied()).collect::<Vec<_>>();
         self.insert(&keys, &sessions, &partials)
+    }
+
+    /// The open sessions, as if each ended with its last event.
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        let numbered = self.sessions.iter().zip(0..).filter(|(session, _)| session.is_open);
+        let open: Vec<(i64, u32)> =
+            numbered.map(|(session, number)| (session.last + self.gap_ns, number)).collect();
+        let columns = self.columns_of(&open, &self.results.or_null(), 0)?;
+        let rows = batch(&self.schema, columns, open.len())?;
+        Ok(Some(vec![StateRows { kind: "sessions", rows }]))
     }
 }

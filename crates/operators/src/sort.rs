@@ -2,7 +2,7 @@
 
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
 use crate::event_order::EventOrder;
 use crate::stored_rows::check_limit;
@@ -104,5 +104,10 @@ impl Operator for Ordering {
         reader.version(VERSION)?;
         self.watermark.restore(reader)?;
         self.buffer.restore(reader)
+    }
+
+    /// The rows that wait for the watermark.
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        Ok(Some(vec![self.buffer.state_rows()?]))
     }
 }

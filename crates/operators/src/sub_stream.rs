@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_core::{Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
 use crate::arrow_bug::arrow_bug;
 
@@ -55,5 +55,10 @@ impl Operator for SubStream {
 
     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
         reader.version(VERSION)
+    }
+
+    /// Nothing is kept from one cycle to the next.
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        Ok(Some(Vec::new()))
     }
 }

@@ -1,11 +1,12 @@
 //! Aggregates without a window: a table with one row per group, which is never closed.
 
 use arrow_schema::SchemaRef;
-use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
 use crate::AggregateSpec;
 use crate::failed_results::{FailedResults, Results};
 use crate::grouped::{Grouped, Layout, StateTypes};
+use crate::state_rows::batch;
 use crate::window_aggregate::write_rows;
 
 /// At the end of each cycle, emits the new row of every group that had rows in it, in the order of their first rows.
@@ -149,5 +150,14 @@ impl Operator for TableAggregate {
         self.is_touched.resize(self.state.groups.len(), false);
         self.groups_before = self.state.groups.len();
         Ok(())
+    }
+
+    /// All groups with their results.
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        let ids = self.state.all();
+        let mut columns = self.state.groups.keys(&ids)?;
+        let results = self.state.results(&self.results.or_null(), &ids, &columns, 0)?;
+        columns.extend(results);
+        Ok(Some(vec![StateRows { kind: "groups", rows: batch(&self.schema, columns, ids.len())? }]))
     }
 }

@@ -6,7 +6,7 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
 use arrow_select::take::take_arrays;
 use tidemill_core::error::Cause;
-use tidemill_core::{Cut, Expression, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Cut, Expression, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
 use crate::join::{JoinKind, condition, joined_schema};
 use crate::keys::{KeyTable, NO_KEY};
@@ -185,6 +185,12 @@ impl TableJoin {
         RecordBatch::try_new(self.schema.clone(), columns).map_err(kernel_error)
     }
 
+    /// The current row of each key.
+    fn current_rows(&self) -> Result<RecordBatch, Cause> {
+        let kept: Vec<u64> = self.current.iter().copied().filter(|row| *row != NO_ROW).collect();
+        self.store.rows(&kept)
+    }
+
     /// Releases replaced rows, once they are more than half.
     fn compact(&mut self) -> Result<(), Cause> {
         if self.store.len() <= 2 * self.current.len() + COMPACT_ROWS {
@@ -235,8 +241,7 @@ impl Operator for TableJoin {
 
     fn snapshot(&self, writer: &mut SnapshotWriter) {
         writer.u8(VERSION);
-        let kept: Vec<u64> = self.current.iter().copied().filter(|row| *row != NO_ROW).collect();
-        write_rows(writer, self.store.rows(&kept).ok());
+        write_rows(writer, self.current_rows().ok());
     }
 
     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
@@ -246,5 +251,10 @@ impl Operator for TableJoin {
         let first = self.store.append(rows)?;
         self.current = (first..first + keys.len() as u64).collect();
         Ok(())
+    }
+
+    /// The current rows of the table.
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        Ok(Some(vec![StateRows { kind: "table", rows: self.current_rows()? }]))
     }
 }

@@ -10,9 +10,10 @@ use arrow_select::concat::concat_batches;
 use arrow_select::take::{take_arrays, take_record_batch};
 use tidemill_core::error::Cause;
 use tidemill_core::memory::bytes_of_rows;
-use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
 use crate::normal::normalise;
+use crate::state_rows::state_rows;
 use crate::stored_rows::{check_limit, event_times, kernel_error, read_rows, with_schema, write_rows};
 use crate::watermark::{LateRows, Watermark, WatermarkSpec};
 
@@ -337,5 +338,13 @@ impl Operator for Top {
             self.windows.insert(*end, Window { pruned_rows, ..Window::of(rows) });
         }
         Ok(())
+    }
+
+    /// The rows of open windows that may still be among the first.
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        let schema = &self.spec.schema;
+        let windows = self.windows.values().map(|window| window.concat(schema));
+        let windows = windows.collect::<Result<Vec<_>, Cause>>()?;
+        Ok(Some(vec![state_rows("rows", schema, &windows)?]))
     }
 }

@@ -5,8 +5,9 @@ use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use tidemill_core::error::Cause;
 use tidemill_core::memory::bytes_of_rows;
-use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
+use crate::state_rows::state_rows;
 use crate::stored_rows::{check_limit, kernel_error, read_rows, with_schema, write_rows};
 use crate::watermark::{Watermark, WatermarkSpec};
 
@@ -113,5 +114,10 @@ impl Operator for UntilEnd {
             0 => Ok(()),
             _ => self.hold(rows),
         }
+    }
+
+    /// All rows so far.
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        Ok(Some(vec![state_rows("waiting", &self.schema, &self.batches)?]))
     }
 }

@@ -9,7 +9,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampNanosecondArray};
 use arrow_schema::{DataType, SchemaRef};
-use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
 use crate::arrow_bug::arrow_bug;
 use crate::empty_windows::{EmptyWindows, LiveKeys};
@@ -17,6 +17,7 @@ use crate::failed_results::{FailedResults, Results};
 use crate::grouped::{Grouped, Layout, PartialRows, StateTypes};
 use crate::groups::too_many_groups;
 use crate::panes::{PaneRun, Panes};
+use crate::state_rows::{batch, renamed, state_rows};
 use crate::watermark::{Watermark, WatermarkSpec};
 use crate::window_spec::time_type;
 use crate::{AggregateSpec, WindowSpec};
@@ -259,7 +260,8 @@ impl WindowAggregate {
         }
         let written = state.groups.len();
         if written > 0 {
-            write_state(state, [start, end], &self.results, cycle, &self.schema, output)?;
+            let columns = columns_of(state, [start, end], &self.results, cycle, &self.schema)?;
+            write_rows(columns, written, &self.schema, output)?;
         }
         Ok(written)
     }
@@ -296,15 +298,14 @@ fn open_pane<'a>(
     }
 }
 
-/// Writes all groups as the rows of a window.
-fn write_state(
+/// All groups as the rows of a window.
+fn columns_of(
     state: &Grouped,
     bounds: [i64; 2],
     results: &Results,
     cycle: u64,
     schema: &SchemaRef,
-    output: &mut Output,
-) -> Result<(), Cause> {
+) -> Result<Vec<ArrayRef>, Cause> {
     let ids = state.all();
     let mut columns = state.groups.keys(&ids)?;
     for bound in bounds {
@@ -312,7 +313,7 @@ fn write_state(
     }
     let results = state.results(results, &ids, &columns, cycle)?;
     columns.extend(results);
-    write_rows(columns, ids.len(), schema, output)
+    Ok(columns)
 }
 
 fn constant_time(time: i64, rows: usize, data_type: &DataType) -> ArrayRef {
@@ -405,5 +406,26 @@ impl Operator for WindowAggregate {
             Some(live) => live.restore(reader, &self.types.keys),
             None => Ok(()),
         }
+    }
+
+    /// The groups of each open window with their results so far; of hopping windows those of each pane, which several
+    /// windows share. Then the keys that get windows without rows.
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        let keys = self.types.keys.len();
+        let (kind, schema) = match self.panes.are_windows() {
+            true => ("windows", SchemaRef::clone(&self.schema)),
+            false => ("panes", renamed(&self.schema, keys, &["pane_start", "pane_end"])),
+        };
+        let results = self.results.or_null();
+        let rows = |(start, pane): (&i64, &Pane)| {
+            let bounds = [*start, start.saturating_add(self.panes.pane_ns)];
+            batch(&schema, columns_of(&pane.state, bounds, &results, 0, &schema)?, pane.state.groups.len())
+        };
+        let open = self.open.iter().map(rows).collect::<Result<Vec<_>, Cause>>()?;
+        let mut shown = vec![state_rows(kind, &schema, &open)?];
+        if let Some(live) = &self.live {
+            shown.push(live.state_rows(&schema.fields()[..=keys])?);
+        }
+        Ok(Some(shown))
     }
 }

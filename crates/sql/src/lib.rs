@@ -50,6 +50,7 @@ pub use self::query::past::{PastPipeline, PastRange, PastResults};
 pub use self::query::pipeline::Pipeline;
 pub use self::query::prepared::{Output, Prepared};
 pub use self::query::running::RunningQuery;
+pub use self::query::state_of::{STATE_OF, rows_of, state_of};
 pub use self::query::status::{QueryObserver, QueryStatus};
 pub use self::query::view::ViewHandle;
 pub use self::query::view_changes::ViewChanges;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use tidemill_connect::formats::encode::{TextEncoder, TextFormat};
+use tidemill_engine::PastCycle;
 use tidemill_engine::arrow::array::RecordBatch;
-use tidemill_engine::{PastCycle, PastStart};
-use tidemill_sql::{Output, PastPipeline, PastRange};
+use tidemill_sql::{Output, PastPipeline, PastRange, rows_of};
 
 use super::database;
 use super::show::time_text;
@@ -30,9 +30,15 @@ pub(crate) struct Diff {
     /// Another version of the script. It reads the same sources with the same event times
     #[arg(long, value_name = "FILE", required_unless_present = "cycles", conflicts_with = "cycles")]
     with: Option<PathBuf>,
-    /// Compare what a sink or view had after these two cycles
+    /// Compare what a sink or view had after these two cycles, or with --state what an operator held
     #[arg(long, value_names = ["CYCLE", "CYCLE"], num_args = 2)]
     cycles: Option<Vec<u64>>,
+    /// Compare what this operator held after the two cycles; EXPLAIN names the operators, such as '2 aggregate'
+    #[arg(long, value_name = "OPERATOR", requires = "cycles", conflicts_with = "sink")]
+    state: Option<String>,
+    /// Which of its rows, if it holds several kinds, such as left
+    #[arg(long, value_name = "KIND", requires = "state")]
+    rows: Option<String>,
     /// Stop after this cycle
     #[arg(long, value_name = "CYCLE", conflicts_with = "cycles")]
     to_cycle: Option<u64>,
@@ -80,18 +86,31 @@ impl Diff {
     fn two_cycles(&self, first: u64, second: u64) -> anyhow::Result<u64> {
         let mut balance = Balance::new();
         for (cycle, sign) in [(first, -1), (second, 1)] {
-            let side = self.side(&self.script, Some(cycle), false)?;
-            let (index, mut encoder) = (side.index, side.encoder);
-            let results = side.replayed.results()?;
-            count(&mut *encoder, &results.rows[index].1, sign, &mut balance)?;
+            let rows = match &self.state {
+                Some(operator) => self.held(operator, cycle)?,
+                None => {
+                    let side = self.side(&self.script, Some(cycle), false)?;
+                    side.replayed.results()?.rows.swap_remove(side.index).1
+                }
+            };
+            count(&mut *TextFormat::csv().encoder(&rows.schema())?, &rows, sign, &mut balance)?;
         }
         terminal::show(&format!("--- after cycle {first}\n+++ after cycle {second}"))?;
         show("", &balance)
     }
 
+    /// What an operator held after a cycle.
+    fn held(&self, operator: &str, cycle: u64) -> anyhow::Result<RecordBatch> {
+        let (pipeline, past) = past_of_script(&self.script, self.options.planner(), &self.folder)?;
+        let range = PastRange { last: Some(cycle), keeps_state: true, ..PastRange::default() };
+        let state = pipeline.replay(&past, range)?.results()?.state;
+        let state = state.ok_or_else(|| user_error(format!("cycle {cycle} left no state")))?;
+        Ok(rows_of(&state, operator, self.rows.as_deref())?)
+    }
+
     fn side(&self, script: &Path, last: Option<u64>, is_other: bool) -> anyhow::Result<Side> {
         let (pipeline, past) = past_of_script(script, self.options.planner(), &self.folder)?;
-        let replayed = pipeline.replay(&past, PastRange { start: PastStart::Beginning, last, is_other })?;
+        let replayed = pipeline.replay(&past, PastRange { last, is_other, ..PastRange::default() })?;
         let index = self.index(script, replayed.outputs())?;
         let encoder = TextFormat::csv().encoder(&replayed.outputs()[index].schema)?;
         Ok(Side { replayed, index, encoder })

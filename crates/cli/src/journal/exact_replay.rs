@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tidemill_engine::{Past, PastCycle, PastStart};
-use tidemill_sql::{Output, PastPipeline, PastRange, Pipeline};
+use tidemill_sql::{Output, PastPipeline, PastRange, Pipeline, STATE_OF};
 
 use super::input_rows;
 use super::show::time_text;
@@ -46,7 +46,8 @@ pub(super) struct ExactReplay {
     #[arg(long, conflicts_with_all = ["from_snapshot", "look", "file"])]
     pub(super) step: bool,
     /// Answer this query over what the sinks and views had after the last cycle, under their names: of a table the last
-    /// row of each key, otherwise all rows. Nothing else is shown
+    /// row of each key, otherwise all rows; and over what the operators held, by state_of('2 aggregate'). state_of() lists
+    /// them. Nothing else is shown
     #[arg(long, value_name = "SELECT", conflicts_with_all = ["from_cycle", "sink", "file"])]
     look: Option<String>,
     /// Show the rows that went into this cycle instead, source by source, with their positions
@@ -75,12 +76,11 @@ impl ExactReplay {
             return input_rows::show(&past, cycle, rows.format).map(|()| Exit::Done);
         }
         let last = self.last(&past)?;
-        let replayed =
-            pipeline.replay(&past, PastRange { start: self.start(last), last, is_other: false })?;
-        match &self.look {
-            Some(query) => look_at(replayed, query, options, rows),
-            None => self.show(replayed, &past, rows.format),
+        if let Some(query) = &self.look {
+            return look_at((pipeline, &past), query, (self.start(last), last), options, rows);
         }
+        let range = PastRange { start: self.start(last), last, ..PastRange::default() };
+        self.show(pipeline.replay(&past, range)?, &past, rows.format)
     }
 
     pub(super) fn open(
@@ -154,19 +154,23 @@ impl ExactReplay {
     }
 }
 
-/// Answers a query over what the outputs had at the end.
-fn look_at(
-    replayed: PastPipeline,
+/// Answers a query over what the outputs had and the operators held after a cycle.
+pub(super) fn look_at(
+    (pipeline, past): (Pipeline, &Past),
     query: &str,
+    (start, last): (PastStart, Option<u64>),
     options: &SessionOptions,
     rows: RowOptions,
 ) -> anyhow::Result<Exit> {
+    // A state takes time to write, and most queries do not ask for it.
+    let keeps_state = query.to_lowercase().contains(STATE_OF);
+    let replayed = pipeline.replay(past, PastRange { start, last, is_other: false, keeps_state })?;
     let after = replayed.after();
     let results = replayed.results()?;
     let cycle = results.cycle.map_or_else(String::new, |cycle| format!("as of cycle {cycle}"));
     let since = after.map_or_else(String::new, |cycle| format!("; without the results up to cycle {cycle}"));
     terminal::tell(&format!("({cycle}{since})"));
-    look(query, results.rows, options.planner(), rows)
+    look(query, results, options.planner(), rows)
 }
 
 /// What has been shown.

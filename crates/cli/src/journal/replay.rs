@@ -35,7 +35,7 @@ pub(crate) struct Replay {
 impl Replay {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         if self.exact.is_asked_for() && self.exact.step {
-            return step(&self.exact, self.folder.as_deref(), self.rows.format, &self.options);
+            return step(&self.exact, self.folder.as_deref(), self.rows, &self.options);
         }
         if self.exact.is_asked_for() {
             return self.exact.run(self.folder.as_deref(), self.rows, &self.options);

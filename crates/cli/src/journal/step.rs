@@ -6,19 +6,20 @@ use std::path::Path;
 use tidemill_engine::{PastCycle, PastStart};
 use tidemill_sql::{PastPipeline, PastRange};
 
-use super::exact_replay::{ExactReplay, Shown};
+use super::exact_replay::{ExactReplay, Shown, look_at};
 use crate::exit::Exit;
-use crate::sql::{RowFormat, SessionOptions, user_error};
+use crate::sql::{RowOptions, SessionOptions, user_error};
 use crate::terminal;
 
-const HELP: &str =
-    "(Enter: the next cycle with rows; p: the previous one; a number: the cycle from there on; q: the end)";
+const HELP: &str = "(Enter: the next cycle with rows; p: the previous one; a number: the cycle from there on; SELECT ...: \
+                    answered as of this cycle, over sinks, views and state_of('...'); q: the end)";
 
 /// What was asked for.
 enum Step {
     Next,
     Previous,
     To(u64),
+    Look(String),
     End,
 }
 
@@ -26,9 +27,10 @@ enum Step {
 pub(super) fn step(
     replay: &ExactReplay,
     folder: Option<&Path>,
-    format: RowFormat,
+    rows: RowOptions,
     options: &SessionOptions,
 ) -> anyhow::Result<Exit> {
+    let format = rows.format;
     if !format.is_for_people() {
         return Err(user_error("--step shows cycles to people; use --format table or expanded".to_owned()));
     }
@@ -47,9 +49,14 @@ pub(super) fn step(
             }
             None => terminal::tell("(no later cycle has rows)"),
         }
-        match ask()? {
+        let mut step = ask()?;
+        while let Step::Look(query) = &step {
+            look(replay, folder, query, history.last().copied(), options, rows);
+            step = ask()?;
+        }
+        match step {
             Step::End => return Ok(Exit::Done),
-            Step::Next => continue,
+            Step::Next | Step::Look(_) => continue,
             Step::Previous => {
                 history.pop();
                 first = history.pop().unwrap_or(replay.first_shown());
@@ -57,6 +64,24 @@ pub(super) fn step(
             Step::To(cycle) => first = cycle,
         }
         replayed = open(first)?;
+    }
+}
+
+/// Answers a query as of a cycle. What is wrong with it is said, and the steps go on.
+fn look(
+    replay: &ExactReplay,
+    folder: Option<&Path>,
+    query: &str,
+    cycle: Option<u64>,
+    options: &SessionOptions,
+    rows: RowOptions,
+) {
+    let answer = || {
+        let (pipeline, past) = replay.open(folder, options)?;
+        look_at((pipeline, &past), query, (PastStart::Beginning, cycle), options, rows)
+    };
+    if let Err(error) = answer() {
+        terminal::tell(&format!("{error:#}"));
     }
 }
 
@@ -70,7 +95,7 @@ fn open(
     let with = |start: PastStart| {
         let (pipeline, past) = replay.open(folder, options)?;
         let last = replay.last(&past)?;
-        Ok(pipeline.replay(&past, PastRange { start, last, is_other: false })?)
+        Ok(pipeline.replay(&past, PastRange { start, last, ..PastRange::default() })?)
     };
     match with(PastStart::Before(first)) {
         Ok(replayed) => Ok(replayed),
@@ -101,10 +126,17 @@ fn ask() -> anyhow::Result<Step> {
             "" | "n" => return Ok(Step::Next),
             "p" => return Ok(Step::Previous),
             "q" => return Ok(Step::End),
+            query if is_query(query) => return Ok(Step::Look(query.to_owned())),
             other => match other.parse() {
                 Ok(cycle) => return Ok(Step::To(cycle)),
                 Err(_) => terminal::tell(HELP),
             },
         }
     }
+}
+
+/// Whether a line is a query rather than a step.
+fn is_query(line: &str) -> bool {
+    let word = line.split_whitespace().next().unwrap_or_default().to_lowercase();
+    ["select", "with", "values", "explain"].contains(&word.as_str())
 }

@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use tidemill_engine::Past;
-use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::TimestampNanosecondType;
 use tidemill_service::{Runtime, past_query};
-use tidemill_sql::{Pipeline, Planner, Reply, parse};
+use tidemill_sql::{PastResults, Pipeline, Planner, Reply, STATE_OF, parse, state_of};
 
 use super::database::{CATALOGUE, JOURNAL};
 use super::pipeline::{durable_pipeline, executor};
@@ -31,16 +30,20 @@ pub(crate) fn past_of_query(data: &Path, query: &str, planner: Planner) -> anyho
     Ok((pipeline, Past::open(&folder)?))
 }
 
-/// Answers a query over rows of the past, each under the name of the sink or view that had them.
+/// Answers a query over the past: rows under the name of the sink or view that had them, and what operators held by the
+/// function `state_of`.
 pub(crate) fn look(
     query: &str,
-    tables: Vec<(String, RecordBatch)>,
+    results: PastResults,
     mut planner: Planner,
     rows: RowOptions,
 ) -> anyhow::Result<Exit> {
     let mut catalog = planner.catalog().clone();
-    tables.into_iter().for_each(|(name, rows)| catalog.attach_rows(&name, rows));
+    results.rows.into_iter().for_each(|(name, rows)| catalog.attach_rows(&name, rows));
     planner.set_catalog(catalog);
+    if let Some(state) = results.state {
+        planner.register_generator(STATE_OF, state_of(state));
+    }
     let script = ScriptText { name: "--look".into(), text: query.to_owned(), is_standard_input: false };
     let mut executor = executor(&Runtime::new(planner), rows, None)?;
     for statement in &script.statements()? {

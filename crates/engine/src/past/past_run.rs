@@ -7,10 +7,11 @@ use tidemill_core::Cut;
 use tidemill_core::Sink;
 use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_flow::{Resume, Running};
+use tidemill_flow::{Resume, Running, Snapshots};
 use tidemill_journal::inspect::{self, Listing};
-use tidemill_plan::Plan;
+use tidemill_plan::{OperatorPlan, Plan};
 
+use super::kept_state::KeptState;
 use super::past_cycles::{PastCycles, PastEnd, SourceInPast};
 use super::past_records::PastRecords;
 use super::past_sink::{PastCycle, PastSink, SinkCycle};
@@ -44,6 +45,8 @@ pub struct PastQuery {
     pub durability: Durability,
     /// Whether it is another query than that of the journal.
     pub is_other: bool,
+    /// Whether the state after the last cycle is kept, for [`PastRun::take_state`].
+    pub keeps_state: bool,
 }
 
 /// A query that runs over its past. Dropping it stops it.
@@ -52,6 +55,8 @@ pub struct PastRun {
     running: Option<Running>,
     after: Option<u64>,
     end: PastEnd,
+    /// The operators whose state is kept, and where it comes from.
+    kept: Option<(Vec<OperatorPlan>, Snapshots)>,
 }
 
 impl Engine {
@@ -67,7 +72,7 @@ impl Engine {
         start: PastStart,
         last: Option<u64>,
     ) -> Result<PastRun, Cause> {
-        let PastQuery { plan, sources, durability, is_other } = query;
+        let PastQuery { plan, sources, durability, is_other, keeps_state } = query;
         check_query(past, &plan, &sources, &durability, is_other)?;
         // What is logged now: the rows that a cut names are written before it.
         let cuts = inspect::list(&past.journal)?.cuts;
@@ -99,8 +104,11 @@ impl Engine {
         if let Some(state) = state.filter(|state| !state.operators.is_empty()) {
             engine = engine.state(Arc::new(state));
         }
+        let operators = keeps_state.then(|| plan.operators.clone());
+        let engine = if keeps_state { engine.snapshot_at_end() } else { engine };
         let running = engine.run(plan, sinks)?;
-        Ok(PastRun { sinks: receivers, running: Some(running), after: after_cycle, end })
+        let kept = operators.map(|operators| (operators, running.snapshots()));
+        Ok(PastRun { sinks: receivers, running: Some(running), after: after_cycle, end, kept })
     }
 }
 
@@ -127,6 +135,13 @@ impl PastRun {
             }
         }
         Ok(cycle)
+    }
+
+    /// What the operators held after the last cycle. It is there once, if it was to be kept, and if
+    /// [`next_cycle`](PastRun::next_cycle) has said that there is no further cycle.
+    pub fn take_state(&mut self) -> Option<KeptState> {
+        let (operators, snapshots) = self.kept.take_if(|_| self.running.is_none())?;
+        Some(KeptState::new(operators, snapshots.of_end()?))
     }
 
     fn join(&mut self) -> Result<(), Cause> {

@@ -7,18 +7,19 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, UInt32Array};
+use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take_arrays;
 use tidemill_core::error::Cause;
-use tidemill_core::{Cut, Expression, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Cut, Expression, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
 use self::probe::{Candidate, OnTime, Probe};
 use self::side::{Entry, Side, is_before};
 use crate::join::{JoinKind, condition, joined_schema};
 use crate::keys::{KeyTable, NO_KEY};
 use crate::row_store::NO_ROW;
+use crate::state_rows::with_column;
 use crate::stored_rows::{CycleRows, check_limit, event_times, kernel_error, read_rows, write_rows};
 use crate::watermark::{LateRows, Watermark, WatermarkSpec};
 
@@ -370,5 +371,27 @@ impl Operator for IntervalJoin {
         }
         self.swept_rows = self.stored_rows();
         Ok(())
+    }
+
+    /// The rows of each side that may still have matches; in a left join, those of the left side also say whether they
+    /// had one.
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        let mut shown = Vec::new();
+        for (input, kind) in [(LEFT, "left"), (RIGHT, "right")] {
+            let (rows, is_matched) = self.sides[input]
+                .contents()
+                .ok_or_else(|| Cause::bug("rows that a join holds cannot be gathered"))?;
+            let (times, _) = event_times(&rows, [self.spec.left_time, self.spec.right_time][input])?;
+            let rows = match self.spec.kind == JoinKind::Left && input == LEFT {
+                true => with_column(&rows, "matched", Arc::new(BooleanArray::from(is_matched)))?,
+                false => rows,
+            };
+            // Others are there until the next sweep.
+            let before = self.expired_before(input);
+            let is_of_use: BooleanArray = times.iter().map(|time| Some(!is_before(*time, before))).collect();
+            let rows = filter_record_batch(&rows, &is_of_use).map_err(kernel_error)?;
+            shown.push(StateRows { kind, rows });
+        }
+        Ok(Some(shown))
     }
 }

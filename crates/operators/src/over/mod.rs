@@ -23,7 +23,7 @@ use arrow_array::RecordBatch;
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::{Field, Schema, SchemaRef};
 use tidemill_core::error::Cause;
-use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
 use self::function::{RunningFunction, Step};
 use self::make::{make, result_field};
@@ -223,5 +223,10 @@ impl Operator for Over {
             false => function.restore(reader),
             true => function.restore_older(reader),
         })
+    }
+
+    /// The rows that wait for the watermark, but not the running results.
+    fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
+        Ok(Some(vec![self.buffer.state_rows()?]))
     }
 }

@@ -171,6 +171,30 @@ pub fn run(
     written
 }
 
+/// What an operator holds after all cycles, as its restored snapshot shows it: each kind of rows, sorted.
+pub fn held(
+    make: &dyn Fn() -> Box<dyn Operator>,
+    schema: arrow_schema::SchemaRef,
+    cycles: &[(Vec<RecordBatch>, i64)],
+) -> Vec<(&'static str, Vec<String>)> {
+    let (mut operator, mut output) = (make(), Output::new(&[schema]));
+    for (number, (calls, watermark)) in cycles.iter().enumerate() {
+        run_cycle(operator.as_mut(), &mut output, (number, calls, *watermark));
+    }
+    let mut writer = SnapshotWriter::default();
+    operator.snapshot(&mut writer);
+    let bytes = writer.finish();
+    let mut restored = make();
+    restored.restore(&mut SnapshotReader::new(&bytes).unwrap()).unwrap();
+    let kinds = restored.state_rows().unwrap().expect("it shows its state");
+    let shown = |kind: tidemill_core::StateRows| {
+        let mut lines = lines(&kind.rows);
+        lines.sort();
+        (kind.kind, lines)
+    };
+    kinds.into_iter().map(shown).collect()
+}
+
 /// The cycles as columns, each call by itself.
 pub fn divided(cycles: &[Cycle]) -> Vec<(Vec<RecordBatch>, i64)> {
     let calls = |calls: &[Vec<Row>]| calls.iter().map(|rows| batch(rows)).collect();

@@ -7,15 +7,19 @@ use proptest::prelude::*;
 use tidemill_core::Operator;
 use tidemill_operators::{SessionAggregate, SessionSpec};
 
-use crate::harness::{Cycle, NUMBER, Row, TIME, cycles, divided, keys, run, sorted, spec, undivided};
+use crate::harness::{Cycle, NUMBER, Row, TIME, cycles, divided, held, keys, run, sorted, spec, undivided};
 use crate::oracle;
 
-/// What each cycle writes, sorted, and how many rows were dropped.
-fn expected(gap: i64, keys: &[usize], cycles: &[Cycle]) -> (Vec<Vec<String>>, u64) {
+/// What each cycle writes, sorted; how many rows were dropped; and the sessions that are open at the end.
+fn expected(gap: i64, keys: &[usize], cycles: &[Cycle]) -> (Vec<Vec<String>>, u64, Vec<String>) {
     let mut open: Vec<(String, Vec<Row>)> = Vec::new();
     let (mut closed, mut dropped, mut written) = (i64::MIN, 0, Vec::new());
     let first = |rows: &[Row]| rows.iter().filter_map(|row| row.time).min().unwrap();
     let end = |rows: &[Row]| rows.iter().filter_map(|row| row.time).max().unwrap() + gap;
+    let line = |(key, rows): &(String, Vec<Row>)| {
+        let bounds = [first(rows), end(rows)].map(oracle::time).join("|");
+        format!("{key}{bounds}|{}", oracle::results(rows))
+    };
     for (calls, watermark) in cycles {
         for row in calls.iter().flatten() {
             let Some(time) = row.time else {
@@ -40,13 +44,11 @@ fn expected(gap: i64, keys: &[usize], cycles: &[Cycle]) -> (Vec<Vec<String>>, u6
         let is_over = |rows: &[Row]| end(rows) < closed || closed == i64::MAX;
         let (done, rest): (Vec<_>, Vec<_>) = open.into_iter().partition(|(_, rows)| is_over(rows));
         open = rest;
-        let line = |(key, rows): &(String, Vec<Row>)| {
-            let bounds = [first(rows), end(rows)].map(oracle::time).join("|");
-            format!("{key}{bounds}|{}", oracle::results(rows))
-        };
         written.push(done.iter().map(line).collect());
     }
-    (sorted(written), dropped)
+    let mut open: Vec<String> = open.iter().map(line).collect();
+    open.sort();
+    (sorted(written), dropped, open)
 }
 
 proptest! {
@@ -66,11 +68,12 @@ proptest! {
             Box::new(SessionAggregate::new(&spec, &session, vec![0], Arc::clone(&late)).unwrap())
         };
         let written = run(&make, schema.clone(), &divided(&cycles), None);
-        let (expected, dropped) = expected(gap_ns, &keys, &cycles);
+        let (expected, dropped, open) = expected(gap_ns, &keys, &cycles);
         prop_assert_eq!(late.load(Ordering::Relaxed), dropped);
         prop_assert_eq!(sorted(written.clone()), expected);
         prop_assert_eq!(&run(&make, schema.clone(), &undivided(&cycles), None), &written);
-        prop_assert_eq!(&run(&make, schema, &divided(&cycles), Some(restored_after)), &written);
+        prop_assert_eq!(&run(&make, schema.clone(), &divided(&cycles), Some(restored_after)), &written);
+        prop_assert_eq!(held(&make, schema, &divided(&cycles)), [("sessions", open)]);
     }
 }
 

@@ -11,13 +11,15 @@ use tidemill_operators::aggregate::{Average, Spread, Sum, Variance};
 use tidemill_operators::{AggregateSpec, TableAggregate};
 
 use crate::harness::{
-    Cycle, NUMBER, REAL, Row, batch, call, cut, cycles, divided, keys, run, sorted, spec, undivided,
+    Cycle, NUMBER, REAL, Row, batch, call, cut, cycles, divided, held, keys, run, sorted, spec, undivided,
 };
 use crate::oracle;
 
 /// What each cycle writes, in order: the keys in the order of their first rows. A table without keys has its row from
 /// the first cycle on.
-fn expected(keys: &[usize], cycles: &[Cycle]) -> Vec<Vec<String>> {
+///
+/// And all rows at the end, sorted.
+fn expected(keys: &[usize], cycles: &[Cycle]) -> (Vec<Vec<String>>, Vec<String>) {
     let mut table: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     let mut written = Vec::new();
     for (index, (calls, _)) in cycles.iter().enumerate() {
@@ -35,7 +37,10 @@ fn expected(keys: &[usize], cycles: &[Cycle]) -> Vec<Vec<String>> {
         }
         written.push(touched.iter().map(|key| format!("{key}{}", oracle::results(&table[key]))).collect());
     }
-    written
+    let mut all: Vec<String> =
+        table.iter().map(|(key, rows)| format!("{key}{}", oracle::results(rows))).collect();
+    all.sort();
+    (written, all)
 }
 
 proptest! {
@@ -51,9 +56,11 @@ proptest! {
         let schema = TableAggregate::output_schema(&spec).unwrap();
         let make = || -> Box<dyn Operator> { Box::new(TableAggregate::new(&spec).unwrap()) };
         let written = run(&make, schema.clone(), &divided(&cycles), None);
-        prop_assert_eq!(&written, &expected(&keys, &cycles));
+        let (expected, groups) = expected(&keys, &cycles);
+        prop_assert_eq!(&written, &expected);
         prop_assert_eq!(&run(&make, schema.clone(), &undivided(&cycles), None), &written);
-        prop_assert_eq!(&run(&make, schema, &divided(&cycles), Some(restored_after)), &written);
+        prop_assert_eq!(&run(&make, schema.clone(), &divided(&cycles), Some(restored_after)), &written);
+        prop_assert_eq!(held(&make, schema, &divided(&cycles)), [("groups", groups)]);
     }
 
     #[test]

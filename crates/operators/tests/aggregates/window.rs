@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tidemill_core::Operator;
 use tidemill_operators::{WindowAggregate, WindowSpec};
 
-use crate::harness::{Cycle, Row, TIME, cycles, divided, keys, run, sorted, spec, undivided};
+use crate::harness::{Cycle, Row, TIME, cycles, divided, held, keys, run, sorted, spec, undivided};
 use crate::oracle;
 
 fn windows() -> impl Strategy<Value = WindowSpec> {
@@ -63,6 +63,34 @@ pub fn expected(window: &WindowSpec, keys: &[usize], cycles: &[Cycle]) -> (Vec<V
     (sorted(written), dropped)
 }
 
+/// What is held after all cycles, by pane: the longest intervals that no window boundary cuts. A pane is there as long as
+/// one of its windows is open, which is asked of its first instant.
+fn expected_panes(window: &WindowSpec, keys: &[usize], cycles: &[Cycle]) -> Vec<String> {
+    let divides = |length: &i64| window.size_ns % length == 0 && window.slide_ns % length == 0;
+    let length = (1..=window.size_ns).rev().find(divides).unwrap();
+    let is_open =
+        |time: i64, closed| starts(window, time).iter().any(|start| start + window.size_ns > closed);
+    let mut panes: BTreeMap<(i64, String), Vec<Row>> = BTreeMap::new();
+    let mut closed = i64::MIN;
+    for (calls, watermark) in cycles {
+        for row in calls.iter().flatten() {
+            if let Some(time) = row.time.filter(|time| is_open(*time, closed)) {
+                let start = time - (time - window.offset_ns).rem_euclid(length);
+                panes.entry((start, oracle::key(row, keys))).or_default().push(row.clone());
+            }
+        }
+        closed = closed.max(*watermark);
+        panes.retain(|(start, _), _| is_open(*start, closed));
+    }
+    let line = |((start, key), rows): (&(i64, String), &Vec<Row>)| {
+        let bounds = [*start, start + length].map(oracle::time).join("|");
+        format!("{key}{bounds}|{}", oracle::results(rows))
+    };
+    let mut lines: Vec<String> = panes.iter().map(line).collect();
+    lines.sort();
+    lines
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -84,7 +112,10 @@ proptest! {
         prop_assert_eq!(late.load(Ordering::Relaxed), dropped);
         prop_assert_eq!(sorted(written.clone()), expected);
         prop_assert_eq!(&run(&make, schema.clone(), &undivided(&cycles), None), &written);
-        prop_assert_eq!(&run(&make, schema, &divided(&cycles), Some(restored_after)), &written);
+        prop_assert_eq!(&run(&make, schema.clone(), &divided(&cycles), Some(restored_after)), &written);
+        let kind = if window.size_ns == window.slide_ns { "windows" } else { "panes" };
+        let panes = expected_panes(&window, &keys, &cycles);
+        prop_assert_eq!(held(&make, schema, &divided(&cycles)), [(kind, panes)]);
     }
 
     #[test]

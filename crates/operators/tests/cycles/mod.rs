@@ -158,6 +158,36 @@ fn give_rows(
     Ok(())
 }
 
+/// What the operator holds after these events, whose input has not ended, as its restored snapshot shows it: the rows of
+/// each kind.
+pub fn held(
+    make: impl Fn() -> Box<dyn Operator>,
+    port: SchemaRef,
+    events: &[Event],
+    division: Division,
+) -> Vec<(&'static str, Vec<String>)> {
+    let mut output = Output::new(&[port]);
+    let mut operator = make();
+    let mut watermark = i64::MIN;
+    for (index, events) in events.chunks(division.cycle).enumerate() {
+        output.begin_cycle(events.len() as u32);
+        for input in 0..2 {
+            give_rows(operator.as_mut(), input, events, division.call, &mut output).unwrap();
+        }
+        watermark = events.iter().map(|event| event.time - DELAY).fold(watermark, i64::max);
+        let cut = Cut { cycle: index as u64, watermarks: vec![watermark], ..Cut::first() };
+        operator.end_of_cycle(&cut, &mut output).unwrap();
+        output.finish(0);
+    }
+    let mut writer = SnapshotWriter::default();
+    operator.snapshot(&mut writer);
+    let bytes = writer.finish();
+    let mut restored = make();
+    restored.restore(&mut SnapshotReader::new(&bytes).unwrap()).unwrap();
+    let kinds = restored.state_rows().unwrap().expect("it shows its state");
+    kinds.into_iter().map(|kind| (kind.kind, show(&kind.rows))).collect()
+}
+
 /// The texts alone, sorted: what must not depend on how cycles were cut.
 pub fn sorted(rows: Vec<Shown>) -> Vec<String> {
     let mut rows: Vec<String> = rows.into_iter().map(|row| row.2).collect();

@@ -31,8 +31,6 @@ use crate::pool_definition::PoolDefinition;
 use crate::query::time_contract::TimeContract;
 use crate::query::view::ViewHandle;
 use crate::relations::named_relations::{NamedRelations, Relation, ViewDefinition};
-use crate::relations::projected::Projected;
-use crate::relations::single_batch_source::SingleBatchSource;
 use crate::relations::source_definition::SourceDefinition;
 use crate::statement::{RelationKind, Statement};
 
@@ -220,13 +218,7 @@ impl Catalog {
     /// assert!(matches!(planner.execute(&statement), Ok(Reply::Rows(_) | Reply::Query(_))));
     /// ```
     pub fn attach_rows(&mut self, name: &str, rows: RecordBatch) {
-        let schema = rows.schema();
-        let open =
-            move |columns: Option<&[usize]>| Projected::open(SingleBatchSource::new(rows.clone()), columns);
-        let definition = SourceDefinition::new(name, schema, Arc::new(open));
-        let definition =
-            SourceDefinition { is_table: true, is_finite: true, is_repeatable: true, ..definition };
-        self.relations.add(name, Relation::Source(Arc::new(definition)));
+        self.relations.add(name, Relation::Source(Arc::new(SourceDefinition::of_rows(name, rows))));
     }
 
     /// The same version, in which the views that run stay as they are now: all of them after one cycle, the newest that they

@@ -22,6 +22,7 @@ pub(crate) mod replacement;
 pub(crate) mod retained;
 pub(crate) mod run_text;
 pub(crate) mod running;
+pub(crate) mod state_of;
 pub(crate) mod status;
 pub(crate) mod stopped_views;
 pub(crate) mod suspects;

@@ -4,7 +4,7 @@ use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_connect::memory::TableStore;
-use tidemill_engine::{Cause, Engine, Past, PastCycle, PastQuery, PastRun, PastStart};
+use tidemill_engine::{Cause, Engine, KeptState, Past, PastCycle, PastQuery, PastRun, PastStart};
 
 use crate::query::pipeline::Pipeline;
 use crate::query::prepared::{Output, Prepared};
@@ -24,6 +24,8 @@ pub struct PastResults {
     pub cycle: Option<u64>,
     /// By name: of a table the last row of each key, otherwise all rows.
     pub rows: Vec<(String, RecordBatch)>,
+    /// What the operators held, if the range says that it is kept; see [`state_of`](crate::state_of).
+    pub state: Option<KeptState>,
 }
 
 /// Which part of the past is replayed, and by what.
@@ -35,6 +37,8 @@ pub struct PastRange {
     pub last: Option<u64>,
     /// Whether the pipeline is not the one that the journal belongs to, but another version of it.
     pub is_other: bool,
+    /// Whether what the operators held after the last cycle is kept.
+    pub keeps_state: bool,
 }
 
 impl Pipeline {
@@ -84,6 +88,7 @@ impl Pipeline {
             plan: dataflow.plan,
             durability: durable.durability,
             is_other: range.is_other,
+            keeps_state: range.keeps_state,
         };
         let engine = Engine::new().workers(settings.workers).memory(memory);
         let run = engine.run_past(past, query, range.start, range.last)?;
@@ -130,7 +135,8 @@ impl PastPipeline {
         }
         let named =
             self.outputs.iter().zip(&collected).map(|(output, rows)| Ok((output.name.clone(), rows.read()?)));
-        Ok(PastResults { cycle: last, rows: named.collect::<Result<_, Cause>>()? })
+        let rows = named.collect::<Result<_, Cause>>()?;
+        Ok(PastResults { cycle: last, rows, state: self.run.take_state() })
     }
 }
 

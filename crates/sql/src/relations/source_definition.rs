@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::{Expr, TableSource};
 use tidemill_connect::memory::PushTarget;
@@ -12,6 +13,8 @@ use tidemill_engine::{Cause, EventTime, Source, StreamSettings, SyncPolicy};
 use tidemill_store::StoreConfig;
 
 use crate::relations::gateway_rows::GatewayRows;
+use crate::relations::projected::Projected;
+use crate::relations::single_batch_source::SingleBatchSource;
 use crate::relations::stored_rows::StoredRows;
 
 /// Opens a source that reads these of its columns (indexes into the raw schema); `None`: all.
@@ -103,6 +106,15 @@ impl SourceDefinition {
             push: None,
             open,
         }
+    }
+
+    /// A table of rows that are known.
+    pub(crate) fn of_rows(name: &str, rows: RecordBatch) -> SourceDefinition {
+        let schema = rows.schema();
+        let open =
+            move |columns: Option<&[usize]>| Projected::open(SingleBatchSource::new(rows.clone()), columns);
+        let definition = SourceDefinition::new(name, schema, Arc::new(open));
+        SourceDefinition { is_table: true, is_finite: true, is_repeatable: true, ..definition }
     }
 }
 
