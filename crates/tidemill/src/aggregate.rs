@@ -10,8 +10,8 @@ use tidemill_operators::aggregate::{
 };
 use tidemill_operators::over::{Frame, Function as RunningFunction, FunctionSpec, RunningAggregate};
 use tidemill_operators::{
-    Combine, FailedResults, SessionAggregate, SessionSpec, TableAggregate, WindowAggregate, WindowSpec,
-    combined_schema,
+    Combine, EmptyWindows, FailedResults, SessionAggregate, SessionSpec, TableAggregate, WindowAggregate,
+    WindowSpec, combined_schema,
 };
 
 use crate::keyed::KeyedStream;
@@ -289,8 +289,8 @@ pub(crate) fn windowed(windowed: &WindowedStream, calls: &[Aggregation]) -> Stre
     let of_times = || spec(keyed, calls, &[WINDOW_START, WINDOW_END]);
     let planned = windowed.window.resolve(&keyed.stream).and_then(|window| match window {
         None => Ok(None),
-        Some(ResolvedWindow::Regular(window)) => {
-            of_times().map(|spec| regular(keyed, &name, spec, window)).transpose()
+        Some(ResolvedWindow::Regular(window, empty)) => {
+            of_times().map(|spec| regular(keyed, &name, spec, (window, empty))).transpose()
         }
         Some(ResolvedWindow::Session(session)) => {
             of_times().map(|spec| sessions(keyed, &name, spec, session)).transpose()
@@ -310,7 +310,7 @@ fn regular(
     keyed: &KeyedStream,
     name: &str,
     spec: AggregateSpec,
-    window: WindowSpec,
+    (window, empty): (WindowSpec, Option<EmptyWindows>),
 ) -> Result<Stream, Cause> {
     let (keyed, spec) = combined(keyed, spec, Some(&window))?;
     let output = WindowAggregate::output_schema(&spec, &window)?;
@@ -318,11 +318,20 @@ fn regular(
     let watermark = keyed.stream.watermark();
     let instance = move || {
         let aggregate = WindowAggregate::new(&spec, &window, watermark.clone(), Arc::clone(&late))?;
-        Ok::<_, Cause>(aggregate.failed_results(FailedResults::Null(failed.clone())))
+        let aggregate = aggregate.failed_results(FailedResults::Null(failed.clone()));
+        match &empty {
+            Some(empty) => aggregate.empty_windows(empty, &window),
+            None => Ok(aggregate),
+        }
     };
     instance()?;
-    let closed =
-        keyed.operator(name, &output, move |_| Box::new(instance().expect("checked when it was planned")));
+    let times = match empty {
+        Some(_) => keyed.stream.source_times(&window)?,
+        None => Vec::new(),
+    };
+    let closed = keyed.operator_with(name, &times, &output, move |_| {
+        Box::new(instance().expect("checked when it was planned"))
+    });
     // A row is emitted when its window has ended, so the window's start lies that far back.
     let delay_ns = keyed.stream.delay_ns.saturating_add(window.size_ns);
     let (times, end) = (vec![WINDOW_START.to_owned(), WINDOW_END.to_owned()], Some(keyed.stream.delay_ns));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
 use tidemill_engine::{
-    Cause, FaultLog, FeedSettings, Operator, OperatorPlan, Plan, Sink, Source, StreamRef, StreamSettings,
-    SyncPolicy, Transform, TransformPlan, route_by_hash,
+    BROADCAST, Cause, FaultLog, FeedSettings, Operator, OperatorPlan, Plan, Route, Sink, Source, StreamRef,
+    StreamSettings, SyncPolicy, Transform, TransformPlan, route_by_hash,
 };
 use tidemill_operators::partition_limit;
 use tidemill_operators::watermark::LateRows;
@@ -113,11 +113,31 @@ impl Build {
         output: &SchemaRef,
         factory: impl Fn(u32) -> Box<dyn Operator> + Send + Sync + 'static,
     ) -> StreamRef {
+        self.operator_with(name, inputs, &[], output, factory)
+    }
+
+    /// Adds an operator of which all partitions get the rows of further streams, as its last inputs.
+    pub fn operator_with(
+        &mut self,
+        name: &str,
+        inputs: &[BuildInput<'_>],
+        for_all: &[StreamRef],
+        output: &SchemaRef,
+        factory: impl Fn(u32) -> Box<dyn Operator> + Send + Sync + 'static,
+    ) -> StreamRef {
         let partitions = self.partitions_for(inputs.iter().map(|input| input.keys.len()).max().unwrap_or(0));
         let mut operator = OperatorPlan::new(self.unique(name), partitions, factory);
         for BuildInput { stream, schema, keys } in inputs {
             let columns: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
             operator = operator.input(*stream, &columns, route_by_hash(keys.to_vec(), partitions));
+        }
+        for stream in for_all {
+            let fields = self.plan.schema(*stream).map(|schema| schema.fields().clone()).unwrap_or_default();
+            let columns: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+            let to_all: Box<Route> = Box::new(|rows, destinations| {
+                destinations.resize(destinations.len() + rows.num_rows(), BROADCAST);
+            });
+            operator = operator.input(*stream, &columns, to_all);
         }
         self.plan.operator(operator.output(Arc::clone(output)))[0]
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::{Schema, SchemaRef};
-use tidemill_engine::{Cause, Operator, State};
+use tidemill_engine::{Cause, Operator, State, StreamRef};
 use tidemill_operators::scan::{KeyedRows, Scan};
 
 use crate::names::Names;
@@ -158,8 +158,19 @@ impl KeyedStream {
         output: &SchemaRef,
         factory: impl Fn(u32) -> Box<dyn Operator> + Send + Sync + 'static,
     ) -> Stream {
+        self.operator_with(name, &[], output, factory)
+    }
+
+    /// The same, of which all partitions also get the rows of other streams.
+    pub(crate) fn operator_with(
+        &self,
+        name: &str,
+        for_all: &[StreamRef],
+        output: &SchemaRef,
+        factory: impl Fn(u32) -> Box<dyn Operator> + Send + Sync + 'static,
+    ) -> Stream {
         let mut build = self.stream.build.borrow_mut();
-        let stream = build.operator(name, &[self.stream.input(&self.keys)], output, factory);
+        let stream = build.operator_with(name, &[self.stream.input(&self.keys)], for_all, output, factory);
         drop(build);
         let schema = Arc::clone(output);
         Stream {

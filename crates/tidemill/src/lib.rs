@@ -81,6 +81,7 @@ pub mod aggregate;
 mod build;
 #[cfg(feature = "sql")]
 mod embedded_sql;
+mod empty_windows;
 mod error;
 mod event_time;
 mod functions;

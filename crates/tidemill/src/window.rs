@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use tidemill_engine::Cause;
-use tidemill_operators::{SessionSpec, WindowSpec};
+use tidemill_operators::{EmptyWindows, SessionSpec, WindowSpec};
 
+use crate::empty_windows::windows_in;
 use crate::keyed::KeyedStream;
 use crate::stream::Stream;
 
@@ -24,7 +25,11 @@ use crate::stream::Stream;
 /// # assert_ne!(visits, hundreds);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window(Kind);
+pub struct Window {
+    kind: Kind,
+    /// How long a key gets windows without rows.
+    empty: Option<Duration>,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
@@ -43,7 +48,7 @@ pub(crate) struct RowWindow {
 
 /// A window with its columns resolved.
 pub(crate) enum ResolvedWindow {
-    Regular(WindowSpec),
+    Regular(WindowSpec, Option<EmptyWindows>),
     Session(SessionSpec),
     Rows(RowWindow),
 }
@@ -56,12 +61,12 @@ impl Window {
 
     /// Windows of this size; one begins every `slide`.
     pub fn hopping(time: &str, size: Duration, slide: Duration) -> Window {
-        Window(Kind::Regular { time: time.to_owned(), size, slide })
+        Window { kind: Kind::Regular { time: time.to_owned(), size, slide }, empty: None }
     }
 
     /// The rows of a key in which each row is at most `gap` after the row before it.
     pub fn session(time: &str, gap: Duration) -> Window {
-        Window(Kind::Session { time: time.to_owned(), gap })
+        Window { kind: Kind::Session { time: time.to_owned(), gap }, empty: None }
     }
 
     /// Consecutive windows of this many rows of a key, in the order of arrival. The last one may have fewer. `window_start`
@@ -72,7 +77,36 @@ impl Window {
 
     /// Windows of this many rows of a key; one begins every `slide` rows.
     pub fn sliding_rows(size: u32, slide: u32) -> Window {
-        Window(Kind::Rows(RowWindow { size, slide }))
+        Window { kind: Kind::Rows(RowWindow { size, slide }), empty: None }
+    }
+
+    /// Also writes windows without rows, with a count of 0 and NULL as most other results: those that follow a key's window
+    /// with rows until this long after it, as long as the sources still have rows. Then the key is forgotten until its next
+    /// row. Without key columns, windows are written whenever a source has rows, also rows that a filter removed.
+    ///
+    /// Only for windows of equal size, and at most 100,000 in a row.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidemill::aggregate::count;
+    /// use tidemill::{Engine, Query, Timestamp, Window, rows_of};
+    ///
+    /// let mut query = Query::new("clicks");
+    /// let clicks = query.rows::<(u32, Timestamp)>("clicks", ["page", "time"]);
+    /// let clicks = clicks.event_time("time", Duration::ZERO);
+    /// let window = Window::tumbling("time", Duration::from_secs(10)).with_empty(Duration::from_secs(60));
+    /// let counts = clicks.key_by("page").window(window).aggregate([count()]).collect("counts", 100);
+    /// let run = Engine::new().start(query)?;
+    /// let second = |second: i64| Timestamp(second * 1_000_000_000);
+    /// run.input(&clicks)?.push([(1, second(5)), (1, second(25))])?;
+    /// run.finish()?;
+    /// let counts = rows_of::<(Timestamp, Option<i64>)>(&counts.read()?, ["window_end", "count"])?;
+    /// assert_eq!(counts, [(second(10), Some(1)), (second(20), Some(0)), (second(30), Some(1))]);
+    /// # Ok::<(), tidemill::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_empty(self, reach: Duration) -> Window {
+        Window { empty: Some(reach), ..self }
     }
 
     /// The window with its columns, if they are there. A fault that is not kept yet is returned.
@@ -82,10 +116,18 @@ impl Window {
             stream.check_event_time(time, "windows would never close")?;
             Ok(stream.time_column(time))
         };
-        Ok(match &self.0 {
+        let is_regular = matches!(self.kind, Kind::Regular { .. });
+        if self.empty.is_some() && !is_regular {
+            return Err(Cause::user(
+                "a session begins with a row, and a window by count has its rows, so none is empty; use a tumbling or a \
+                 hopping window with with_empty",
+            ));
+        }
+        Ok(match &self.kind {
             Kind::Regular { time, size, slide } => column(time)?.map(|time| {
                 let (size_ns, slide_ns) = (nanoseconds(size), nanoseconds(slide));
-                ResolvedWindow::Regular(WindowSpec { time, size_ns, slide_ns, offset_ns: 0 })
+                let window = WindowSpec { time, size_ns, slide_ns, offset_ns: 0 };
+                ResolvedWindow::Regular(window, self.empty.map(|reach| windows_in(reach, &window)))
             }),
             Kind::Session { time, gap } => column(time)?
                 .map(|time| ResolvedWindow::Session(SessionSpec { time, gap_ns: nanoseconds(gap) })),

@@ -52,6 +52,15 @@ fn windows_need_event_time() {
         timed(query).key_by(()).window(Window::tumbling("time", Duration::ZERO)).aggregate([count()])
     });
     assert!(text.contains("the size of a window is 0 ns"), "{text}");
+    let empty = |window: Window, reach: Duration| {
+        refused(|query| timed(query).key_by("key").window(window.with_empty(reach)).aggregate([count()]))
+    };
+    let text = empty(Window::session("time", minute), minute);
+    assert!(text.contains("none is empty; use a tumbling or a hopping window"), "{text}");
+    assert!(empty(Window::rows(3), minute).contains("none is empty"));
+    let text = empty(Window::tumbling("time", minute), minute * 100_001);
+    assert!(text.contains("100001 empty windows in a row") && text.contains("1 to 100000"), "{text}");
+    assert!(empty(Window::tumbling("time", minute), Duration::ZERO).contains("0 empty windows in a row"));
     let text = refused(|query| {
         let sessions =
             timed(query).key_by("key").window(Window::session("time", minute)).aggregate([count()]);

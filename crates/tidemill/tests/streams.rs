@@ -125,6 +125,72 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn windows_without_rows_are_what_a_loop_says(
+        rows in prop::collection::vec((0_u32..3, 0_i64..400, any::<bool>()), 0..40),
+        reach in 1_i64..6,
+        (times, is_keyed) in (1_i64..4, any::<bool>()),
+    ) {
+        let mut rows = rows;
+        rows.sort_by_key(|row| row.1);
+        let (slide, size) = (20, 20 * times);
+        // The last window is the last one that begins before the last row of the source, kept or not.
+        let last = rows.last().map(|row| row.1);
+        let key_of = |key: u32| if is_keyed { key } else { 0 };
+        let mut expected = Vec::new();
+        for key in 0..if is_keyed { 3 } else { 1 } {
+            let mut last_with_rows = None;
+            for start in (1 - times..30).map(|index| index * slide) {
+                let holds = |time: i64| start <= time && time < start + size;
+                let of_key = rows.iter().filter(|row| key_of(row.0) == key && holds(row.1) && row.2).count();
+                // Without keys, rows that are left out make their windows exist, too.
+                let makes_it = of_key > 0 || (!is_keyed && rows.iter().any(|row| holds(row.1)));
+                if makes_it {
+                    last_with_rows = Some(start);
+                }
+                let is_live = last_with_rows.is_some_and(|last| start - last <= reach * slide);
+                if is_live && last.is_some_and(|last| makes_it || start <= last / slide * slide) {
+                    expected.push((start * SECOND, key, of_key as i64));
+                }
+            }
+        }
+        expected.sort_unstable();
+        for engine in engines() {
+            let mut query = Query::new("windows").partitions(3);
+            let input = query
+                .rows::<(u32, Timestamp, bool)>("input", ["key", "time", "is_kept"])
+                .event_time("time", Duration::from_secs(0));
+            let kept = input.filter("is_kept", |(is_kept,): (bool,)| is_kept);
+            let keyed = if is_keyed { kept.key_by("key") } else { kept.key_by(()) };
+            let window = Window::hopping("time", Duration::from_secs(size as u64), Duration::from_secs(slide as u64))
+                .with_empty(Duration::from_secs((reach * slide) as u64));
+            let windows = keyed.window(window).aggregate([count()]).collect("windows", 10_000);
+            let run = engine.start(query).unwrap();
+            let given = rows.iter().map(|(key, time, is_kept)| (*key, Timestamp(time * SECOND), *is_kept));
+            run.input(&input).unwrap().push(given).unwrap();
+            prop_assert_eq!(run.finish().unwrap().late, 0);
+            let windows = windows.read().unwrap();
+            let mut found: Vec<(i64, u32, i64)> = match is_keyed {
+                true => rows_of::<(Timestamp, u32, Option<i64>)>(&windows, ["window_start", "key", "count"])
+                    .unwrap()
+                    .into_iter()
+                    .map(|(start, key, count)| (start.0, key, count.unwrap()))
+                    .collect(),
+                false => rows_of::<(Timestamp, Option<i64>)>(&windows, ["window_start", "count"])
+                    .unwrap()
+                    .into_iter()
+                    .map(|(start, count)| (start.0, 0, count.unwrap()))
+                    .collect(),
+            };
+            found.sort_unstable();
+            prop_assert_eq!(found, expected.clone());
+        }
+    }
+}
+
 #[test]
 fn words_are_counted_over_a_socket() {
     let lines = sources::tcp_lines("127.0.0.1:0").unwrap();
