@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::ensure;
 use clap::Parser;
+use tidemill_energy::Meter;
 use tidemill_engine::{Counter, CyclePolicy};
 use tidemill_linear_road::answers::KIND_NAMES;
 use tidemill_linear_road::rating::memory::MemoryBudget;
@@ -50,7 +51,7 @@ fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     println!(
         "expressways workers   events/s ns/event/worker split% operators% output%  p50  p99  max  answers  MB  \
-         limit-ns limit/operators"
+         limit-ns limit/operators  energy"
     );
     for expressways in &arguments.expressways {
         let base_expressways = arguments.base.min(*expressways);
@@ -86,7 +87,10 @@ fn measure(arguments: &Arguments, base: &BaseGroup, expressways: u16, workers: u
         auto_split: arguments.auto_split,
         stop: Arc::default(),
     };
+    // Cloning the state of the base group is a part of it.
+    let meter = Meter::start();
     let result = run_trial(base, &options, |_, _| {})?;
+    let used = meter.used();
     ensure!(result.wrong == 0, "{} of {} checked answers are wrong", result.wrong, result.checked);
     ensure!(result.missing == 0, "{} answers are missing", result.missing);
     let worker_ns = result.elapsed_s * 1e9 * workers as f64;
@@ -95,7 +99,8 @@ fn measure(arguments: &Arguments, base: &BaseGroup, expressways: u16, workers: u
     let limit_ns = limit::nanoseconds_per_event(table_bytes as u64, 20_000_000);
     let operator_ns = result.status.get(Counter::OperatorTime) as f64 / result.events as f64;
     println!(
-        "{:>6} {:>3} {:>10.2}M {:>7.1} {:>5.1} {:>5.1} {:>5.1} {:>8.2?} {:>8.2?} {:>8.2?} {:>9} {:>6} {:>5.1} {:>4.2}",
+        "{:>6} {:>3} {:>10.2}M {:>7.1} {:>5.1} {:>5.1} {:>5.1} {:>8.2?} {:>8.2?} {:>8.2?} {:>9} {:>6} {:>5.1} {:>4.2}  \
+         {}, {} per expressway",
         result.expressways,
         workers,
         result.events_per_second() / 1e6,
@@ -110,6 +115,8 @@ fn measure(arguments: &Arguments, base: &BaseGroup, expressways: u16, workers: u
         result.memory_peak_bytes >> 20,
         limit_ns,
         limit_ns / operator_ns,
+        used.yield_of(result.events as f64),
+        used.cost_of_each(f64::from(result.expressways)),
     );
     if arguments.real_seconds.is_some() {
         for (kind, name) in result.counts.kinds.iter().zip(KIND_NAMES) {

@@ -139,6 +139,7 @@ fn profile_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidemill_energy::Used;
     use tidemill_split::predict::{PredictedStage, QUERY, SPLITTERS, WINDOW_ROUTER};
 
     #[test]
@@ -154,6 +155,8 @@ mod tests {
         };
         let measured = Measured {
             rate: 1e8,
+            events: 1e6,
+            used: Used { processor_s: 0.088, joules: None },
             process_ns: 30.0,
             stages: vec![(WINDOW_ROUTER.into(), 1.0), (SPLITTERS.into(), 12.0)],
             operator_ns: 2.0,

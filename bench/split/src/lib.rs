@@ -3,8 +3,8 @@
 
 mod copy;
 mod input;
+mod lattices;
 mod measure;
-mod process_time;
 mod processes;
 mod sweep;
 mod table;
@@ -35,6 +35,13 @@ pub struct Arguments {
     /// Numbers of splitters behind the window router; each has a worker of its own, and the router one more.
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8", value_parser = value_parser!(u32).range(1..=64))]
     splitters: Vec<u32>,
+    /// Numbers of partitions of the lattices, whose splitters are as many as each rule says. Each has a worker.
+    #[arg(long, value_delimiter = ',', default_value = "8,16,32,64",
+        value_parser = value_parser!(u32).range(1..=i64::from(lattices::SPLITTERS_MAX)))]
+    lattices: Vec<u32>,
+    /// The tuples per second that the lattices are to reach.
+    #[arg(long, default_value_t = 100e6, value_parser = rate)]
+    lattice_rate: f64,
     /// The number of workers.
     #[arg(long, default_value = "2", value_parser = workers)]
     workers: usize,
@@ -80,6 +87,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let points = arguments.broadcast.iter().map(|b| (*b, 64, *b));
     sweep::sweep(arguments, "robustness", "b", points)?;
     router(arguments)?;
+    lattices::lattices(arguments)?;
     windows(arguments)
 }
 
@@ -92,6 +100,11 @@ fn workers(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|workers| (1..=64).contains(workers)).ok_or_else(|| "take 1 to 64".to_owned())
 }
 
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate| (1.0..=1e12).contains(rate));
+    rate.ok_or_else(|| "take tuples per second, 1 to 1e12".to_owned())
+}
+
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.001..=3600.0).contains(seconds));
     seconds.ok_or_else(|| "take 0.001 to 3600".to_owned())
@@ -102,9 +115,9 @@ fn peak(arguments: &Arguments) -> anyhow::Result<()> {
     println!("## 64 partitions, nothing broadcast, every worker splits\n");
     println!(
         "| workers | M tuples/s | splitting, ns | looking at them, ns | all threads, ns | copy, kept for a cycle, \
-         ns | copy, dropped at once, ns | splitting / kept copy |"
+         ns | copy, dropped at once, ns | splitting / kept copy | energy |"
     );
-    println!("|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|");
     let mut costs = None;
     for workers in 1..=arguments.workers {
         let input = Input::new(64, 0.0, workers, arguments)?;
@@ -113,7 +126,7 @@ fn peak(arguments: &Arguments) -> anyhow::Result<()> {
         let dropped_ns = copy::measure(&input.batches, workers, 10, 0);
         let measured = input.best(&plan, workers, 50e6, arguments)?;
         println!(
-            "| {workers} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.2} |",
+            "| {workers} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.2} | {} |",
             measured.rate / 1e6,
             measured.splitting_ns(),
             measured.operator_ns,
@@ -121,6 +134,7 @@ fn peak(arguments: &Arguments) -> anyhow::Result<()> {
             kept_ns,
             dropped_ns,
             measured.splitting_ns() / kept_ns,
+            measured.energy(),
         );
         costs = Some(input.profile.splitter);
     }
@@ -133,15 +147,28 @@ fn peak(arguments: &Arguments) -> anyhow::Result<()> {
 /// The window router with a few splitters behind it, windows of 16 KiB as in the paper.
 fn router(arguments: &Arguments) -> anyhow::Result<()> {
     println!("\n## Window router: windows of 256 tuples (16 KiB), 64 partitions, nothing broadcast\n");
-    println!("| p | router, ns per window | router alone, M tuples/s | the whole, M tuples/s |");
-    println!("|---|---|---|---|");
+    println!(
+        "| p | router, ns per window | router alone, M tuples/s | the whole, M tuples/s | tree: first router, ns per \
+         window | tree: all other routers, ns per window | tree: the whole, M tuples/s |"
+    );
+    println!("|---|---|---|---|---|---|---|");
     for splitters in &arguments.splitters {
         let workers = *splitters as usize + 1;
         let input = Input::new(64, 0.0, workers, arguments)?;
         let plan = SplitPlan::parasplit(64, *splitters).with_window_rows(256);
         let measured = input.best(&plan, workers, 20e6, arguments)?;
         let (router_ns, rate) = (measured.stages[0].1, measured.rate / 1e6);
-        println!("| {splitters} | {:.0} | {:.0} | {rate:.1} |", 256.0 * router_ns, 1e3 / router_ns);
+        let tree = SplitPlan::parasplit_tree(64, *splitters).with_window_rows(256);
+        let tree = input.best(&tree, workers, 20e6, arguments)?;
+        let first_ns = tree.stages[0].1;
+        println!(
+            "| {splitters} | {:.0} | {:.0} | {rate:.1} | {:.0} | {:.0} | {:.1} |",
+            256.0 * router_ns,
+            1e3 / router_ns,
+            256.0 * first_ns,
+            256.0 * (tree.routing_ns() - first_ns),
+            tree.rate / 1e6,
+        );
     }
     Ok(())
 }

@@ -4,13 +4,13 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 
 use anyhow::ensure;
+use tidemill_energy::{Meter, Used};
 use tidemill_engine::arrow::array::types::UInt32Type;
 use tidemill_engine::{
     Batch, Cause, Chunk, Cut, CycleOutput, CyclePolicy, Engine, Operator, OperatorPlan, Output, Plan, Route,
     Rows, Sink, SnapshotReader, SnapshotWriter, SplitPlan, ThreadTime,
 };
 
-use crate::process_time::process_ns;
 use crate::tuples::{NUMBER, Tally, columns, expected, schema};
 
 /// What to run.
@@ -30,6 +30,10 @@ pub struct Run<'a> {
 pub struct Measured {
     /// Events per second.
     pub rate: f64,
+    /// How many events it was.
+    pub events: f64,
+    /// What all of it used.
+    pub used: Used,
     /// Processor time of all threads, per event, including the feeding thread, the exchange and the sink.
     pub process_ns: f64,
     /// Worker time of each stage of the split, of all workers, per event.
@@ -51,6 +55,16 @@ impl Measured {
     /// All splitting, per event.
     pub fn splitting_ns(&self) -> f64 {
         self.stages.iter().map(|(_, cost_ns)| cost_ns).sum()
+    }
+
+    /// Tuples per joule, or per second of a processor.
+    pub fn energy(&self) -> String {
+        self.used.yield_of(self.events)
+    }
+
+    /// All window routers, per event.
+    pub fn routing_ns(&self) -> f64 {
+        self.stages.iter().filter(|(name, _)| name.contains("router")).map(|(_, cost_ns)| cost_ns).sum()
     }
 
     /// The stages that split, rather than pass on windows.
@@ -115,7 +129,7 @@ pub fn measure(run: &Run<'_>) -> anyhow::Result<Measured> {
     let mut running = engine.run(plan(run, &tallies), vec![Box::new(Nowhere)])?;
     let gateway = running.gateway(0).expect("the plan has a source");
     running.wait_until_ready()?;
-    let (start, start_ns) = (std::time::Instant::now(), process_ns());
+    let (start, meter) = (std::time::Instant::now(), Meter::start());
     let mut times = vec![0; run.batches.len()];
     for push in 0..run.pushes {
         let place = push % run.batches.len();
@@ -133,7 +147,7 @@ pub fn measure(run: &Run<'_>) -> anyhow::Result<Measured> {
     }
     drop(gateway);
     let summary = running.join()?;
-    let (elapsed_s, cpu_ns) = (start.elapsed().as_secs_f64(), process_ns() - start_ns);
+    let (elapsed_s, used) = (start.elapsed().as_secs_f64(), meter.used());
     let tallies = std::mem::take(&mut *tallies.lock().expect("no operator panicked"));
     ensure!(tallies == expected(run.batches, &times, run.partitions), "the partitions got other rows");
     let events = (run.pushes * run.batches[0].len()) as f64;
@@ -141,7 +155,9 @@ pub fn measure(run: &Run<'_>) -> anyhow::Result<Measured> {
     let operator = &summary.work[0];
     Ok(Measured {
         rate: events / elapsed_s,
-        process_ns: cpu_ns as f64 / events,
+        events,
+        used,
+        process_ns: used.processor_s * 1e9 / events,
         stages: stages.map(|stage| (stage.name.clone(), stage.time_ns as f64 / events)).collect(),
         operator_ns: operator.time_ns as f64 / events,
         query_ns: operator.time_ns as f64 / operator.rows_in.max(1) as f64,

@@ -38,9 +38,9 @@ pub fn summary(lines: &[Line]) -> String {
 pub fn heading(x_name: &str) {
     println!(
         "| {x_name} | plan | M/s | model M/s | splitting, ns | model, ns | measured / model, by stage | router, ns | \
-         operators, ns | eta | auto |"
+         operators, ns | eta | energy | auto |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
 }
 
 /// The lines of one point, and how far the engine's choice is from the best of them.
@@ -48,11 +48,11 @@ pub fn print(lines: &[Line]) {
     let best = lines.iter().map(|line| line.compared.measured.rate).fold(0.0, f64::max);
     for line in lines {
         let (x, Compared { prediction, measured, .. }) = (line.x, &line.compared);
-        let router_ns = measured.stages.iter().find(|stage| stage.0.contains("router")).map_or(0.0, |s| s.1);
+        let router_ns = measured.routing_ns();
         let auto =
             if line.is_auto { format!("{:.2} of the best", measured.rate / best) } else { String::new() };
         println!(
-            "| {x} | {} | {:.2} | {:.2} | {:.1} | {:.1} | {} | {router_ns:.2} | {:.1} | {:.2} | {auto} |",
+            "| {x} | {} | {:.2} | {:.2} | {:.1} | {:.1} | {} | {router_ns:.2} | {:.1} | {:.2} | {} | {auto} |",
             prediction.plan.to_string().split(" to ").next().unwrap_or_default(),
             measured.rate / 1e6,
             prediction.rate_max / 1e6,
@@ -61,12 +61,14 @@ pub fn print(lines: &[Line]) {
             line.ratios(),
             measured.operator_ns,
             line.efficiency(),
+            measured.energy(),
         );
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tidemill_energy::Used;
     use tidemill_engine::{Prediction, SplitPlan};
 
     use super::*;
@@ -78,8 +80,15 @@ mod tests {
             let (plan, stages) = (SplitPlan::fsplit(partitions), Vec::new());
             let prediction =
                 Prediction { plan, stages, shares_broadcast: false, total_ns: 1.0, rate_max: 1.0 };
-            let measured =
-                Measured { rate: 1.0, process_ns: 1.0, stages: Vec::new(), operator_ns: 1.0, query_ns: 1.0 };
+            let measured = Measured {
+                rate: 1.0,
+                events: 1.0,
+                used: Used { processor_s: 1.0, joules: None },
+                process_ns: 1.0,
+                stages: Vec::new(),
+                operator_ns: 1.0,
+                query_ns: 1.0,
+            };
             Line {
                 x: 0.0,
                 compared: Compared { prediction, measured, ratios: ratios.to_vec() },
