@@ -220,7 +220,8 @@ fn states_are_compared_stepped_through_and_refused_with_a_way_out() {
     let steps = ["journal", "replay", "p.journal", "--script", "p.sql", "--sink", "totals", "--step"];
     let mut child = support::child::start(tidemill(folder, &steps));
     let lines = format!(
-        "\nSELECT sum(points) AS seen FROM totals\nSELECT nothing FROM totals\nSELECT count(*) AS held FROM state_of('{number}')\nq\n"
+        "\nSELECT sum(points) AS seen FROM totals\nSELECT nothing FROM totals\n\
+         SELECT count(*) AS held FROM state_of('{number}')\nq\n"
     );
     child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     let stepped = support::child::end(child).expect(0).tells(&["as of cycle 1", "nothing"]);

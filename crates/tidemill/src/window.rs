@@ -119,8 +119,8 @@ impl Window {
         let is_regular = matches!(self.kind, Kind::Regular { .. });
         if self.empty.is_some() && !is_regular {
             return Err(Cause::user(
-                "a session begins with a row, and a window by count has its rows, so none is empty; use a tumbling or a \
-                 hopping window with with_empty",
+                "a session begins with a row, and a window by count has its rows, so none is empty; use a tumbling or \
+                 a hopping window with with_empty",
             ));
         }
         Ok(match &self.kind {

@@ -11,8 +11,8 @@ use crate::exit::Exit;
 use crate::sql::{RowOptions, SessionOptions, user_error};
 use crate::terminal;
 
-const HELP: &str = "(Enter: the next cycle with rows; p: the previous one; a number: the cycle from there on; SELECT ...: \
-                    answered as of this cycle, over sinks, views and state_of('...'); q: the end)";
+const HELP: &str = "(Enter: the next cycle with rows; p: the previous one; a number: the cycle from there on; \
+                    SELECT ...: answered as of this cycle, over sinks, views and state_of('...'); q: the end)";
 
 /// What was asked for.
 enum Step {
@@ -67,7 +67,7 @@ pub(super) fn step(
     }
 }
 
-/// Answers a query as of a cycle. What is wrong with it is said, and the steps go on.
+/// Answers a query as of a cycle. What is wrong with it is shown, and the next step is asked for.
 fn look(
     replay: &ExactReplay,
     folder: Option<&Path>,

@@ -50,8 +50,8 @@ pub fn rows_of(state: &KeptState, operator: &str, kind: Option<&str>) -> Result<
     let operator = resolved(state, operator)?;
     let Some(mut kinds) = state.rows(operator)? else {
         return Err(Cause::user(format!(
-            "operator '{operator}' does not show its state: it is not one of windows, aggregates, joins, OVER, ORDER BY or \
-             first rows, but an operator of a program; see what it writes with --sink"
+            "operator '{operator}' does not show its state: it is not one of windows, aggregates, joins, OVER, \
+             ORDER BY or first rows, but an operator of a program; see what it writes with --sink"
         )));
     };
     let names: Vec<&str> = kinds.iter().map(|rows| rows.kind).collect();
@@ -66,8 +66,8 @@ pub fn rows_of(state: &KeptState, operator: &str, kind: Option<&str>) -> Result<
         (None, _) => {
             let first = names[0];
             return Err(Cause::user(format!(
-                "operator '{operator}' holds several kinds of rows, '{listed}'; choose one: {STATE_OF}('{operator}', rows => \
-                 '{first}')"
+                "operator '{operator}' holds several kinds of rows, '{listed}'; choose one: \
+                 {STATE_OF}('{operator}', rows => '{first}')"
             )));
         }
         (Some(kind), names) => names.iter().position(|known| *known == kind).ok_or_else(|| {
