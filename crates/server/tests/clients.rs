@@ -14,11 +14,10 @@ use std::ffi::OsString;
 use std::process::Command;
 
 use futures_util::{SinkExt, pin_mut};
-use support::{PATIENCE, serve_runtime};
+use support::{PATIENCE, connect, serve_runtime};
 use tidemill_server::Server;
 use tidemill_service::Runtime;
 use tidemill_sql::Planner;
-use tokio_postgres::{Config, NoTls};
 
 /// The password of the user `ada`.
 const PASSWORD: &str = "analytical";
@@ -37,12 +36,8 @@ fn serve() -> Server {
             SELECT id, [price, 2.5] AS pair, CAST(price AS DECIMAL(10, 2)) AS exact FROM prices;
          CREATE USER ada PASSWORD '{PASSWORD}' ROLE owner"
     );
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        let mut config = Config::new();
-        config.host("127.0.0.1").port(server.address().port()).user("me").dbname("db");
-        let (client, connection) = config.connect(NoTls).await.unwrap();
-        tokio::spawn(connection);
+    support::run(async {
+        let client = connect(&server).await;
         client.batch_execute(&definitions).await.unwrap();
         let rows = client.copy_in("COPY prices_in FROM STDIN (FORMAT csv)").await.unwrap();
         pin_mut!(rows);

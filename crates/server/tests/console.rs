@@ -14,11 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use support::{get, serve_http, serve_runtime, start};
+use support::{connect, get, run, serve_http, serve_runtime, start};
 use tidemill_server::{HttpOptions, KeptLog, KeptLogLayer, Server};
 use tidemill_service::{FileCatalogLog, Runtime};
 use tidemill_sql::Planner;
-use tokio_postgres::{Config, NoTls};
 use tracing_subscriber::layer::SubscriberExt;
 
 fn runtime() -> Runtime {
@@ -107,11 +106,8 @@ fn never_answers() -> SocketAddr {
 
 /// Executes statements in a session of their own, as a client does.
 fn execute(server: &Server, statements: &str) {
-    let mut config = Config::new();
-    config.host("127.0.0.1").port(server.address().port()).user("me").dbname("db");
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-        let (client, connection) = config.connect(NoTls).await.unwrap();
-        tokio::spawn(connection);
+    run(async {
+        let client = connect(server).await;
         for statement in statements.split(';') {
             client.batch_execute(statement).await.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
         }

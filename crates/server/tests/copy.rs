@@ -5,29 +5,20 @@ mod support;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt, pin_mut};
-use support::{PATIENCE, serve_runtime};
+use support::{PATIENCE, connect, run, serve_runtime};
 use tidemill_server::Server;
 use tidemill_service::Runtime;
 use tidemill_sql::Planner;
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, NoTls};
 
 /// Runs a test with a client of a server, and the server.
 fn with_client<T>(test: impl AsyncFnOnce(Client, &Server) -> T) -> T {
     let server = serve_runtime(&Runtime::new(Planner::new()));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    run(async {
         let client = connect(&server).await;
         test(client, &server).await
     })
-}
-
-async fn connect(server: &Server) -> Client {
-    let mut config = Config::new();
-    config.host("127.0.0.1").port(server.address().port()).user("me").dbname("db");
-    let (client, connection) = config.connect(NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
 }
 
 const SOURCE: &str = "CREATE SOURCE reports (vehicle BIGINT NOT NULL, speed DOUBLE, note VARCHAR)

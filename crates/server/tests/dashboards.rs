@@ -16,11 +16,11 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use futures_util::{SinkExt, pin_mut};
-use support::{PATIENCE, serve_runtime};
+use support::{PATIENCE, connect, serve_runtime};
 use tidemill_server::Server;
 use tidemill_service::Runtime;
 use tidemill_sql::Planner;
-use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 /// What stands behind the title of a case that PostgreSQL answers differently: materialized views are not tables there, the seconds
 /// of a time are a NUMERIC, and columns of views can be NULL.
@@ -86,10 +86,7 @@ fn serve() -> Server {
 }
 
 async fn client(server: &Server) -> Client {
-    let mut config = Config::new();
-    config.host("127.0.0.1").port(server.address().port()).user("me").dbname("db");
-    let (client, connection) = config.connect(NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let client = connect(server).await;
     let definitions =
         "CREATE SOURCE prices_in (at TIMESTAMP, id BIGINT NOT NULL, price DOUBLE, name VARCHAR, dear BOOLEAN)
             WITH (connector = 'push');

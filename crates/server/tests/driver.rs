@@ -11,24 +11,15 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
 
-use support::{serve, wait_until};
+use support::{connect, run, serve, wait_until};
 use tidemill_server::Server;
 
 /// Runs a test with a client of a server.
 fn with_client<T>(server: &Server, test: impl AsyncFnOnce(Client) -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    run(async {
         let client = connect(server).await;
         test(client).await
     })
-}
-
-async fn connect(server: &Server) -> Client {
-    let mut config = Config::new();
-    config.host("127.0.0.1").port(server.address().port()).user("me").dbname("db");
-    let (client, connection) = config.connect(NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
 }
 
 #[test]

@@ -7,25 +7,13 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use support::{PATIENCE, serve_with, wait_until};
-use tidemill_server::{Server, ServerOptions};
+use support::{PATIENCE, run, serve_with, try_connect, wait_until};
+use tidemill_server::ServerOptions;
+use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, Error, NoTls};
 
 /// Connections that may be there without a session.
 const BEGINNING_MAX: usize = 64;
-
-async fn connect(server: &Server) -> Result<Client, Error> {
-    let mut config = Config::new();
-    config.host("127.0.0.1").port(server.address().port()).user("me").dbname("db");
-    let (client, connection) = config.connect(NoTls).await?;
-    tokio::spawn(connection);
-    Ok(client)
-}
-
-fn run<T>(test: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
-}
 
 /// Each of them has a file in this process twice, at both ends; so there are not more of them.
 #[test]
@@ -33,11 +21,11 @@ fn hundreds_of_clients_that_come_at_once_are_all_served() {
     let connections_max = 5 * BEGINNING_MAX;
     let server = serve_with(ServerOptions { connections_max, ..ServerOptions::default() });
     run(async {
-        let clients = join_all((0..connections_max).map(|_| connect(&server))).await;
+        let clients = join_all((0..connections_max).map(|_| try_connect(&server))).await;
         let clients: Vec<Client> = clients.into_iter().map(|client| client.unwrap()).collect();
         let numbers = join_all(clients.iter().map(|client| client.query_one("SELECT 7 AS n", &[]))).await;
         assert!(numbers.into_iter().all(|row| row.unwrap().get::<_, i64>(0) == 7));
-        let Err(error) = connect(&server).await else { panic!("there is one session too many") };
+        let Err(error) = try_connect(&server).await else { panic!("there is one session too many") };
         let error = error.as_db_error().expect("the server says why");
         assert_eq!(error.code(), &SqlState::TOO_MANY_CONNECTIONS);
         assert_eq!(error.message(), format!("the server already has {connections_max} sessions"));
@@ -52,7 +40,7 @@ fn who_finds_no_room_to_begin_is_told_so() {
     let connect_only = || TcpStream::connect(server.address()).unwrap();
     let silent: Vec<TcpStream> = (0..BEGINNING_MAX).map(|_| connect_only()).collect();
     run(async {
-        let Err(error) = connect(&server).await else { panic!("nobody has made room") };
+        let Err(error) = try_connect(&server).await else { panic!("nobody has made room") };
         let error = error.as_db_error().expect("the server says why");
         assert_eq!(error.code(), &SqlState::TOO_MANY_CONNECTIONS);
         assert!(error.message().contains("64 other connections are being opened"), "{}", error.message());

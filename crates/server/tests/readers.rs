@@ -8,24 +8,16 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use support::PATIENCE;
+use support::{PATIENCE, connect};
 use tidemill_engine::MemoryBudget;
 use tidemill_server::{Server, ServerOptions};
 use tidemill_service::Runtime;
 use tidemill_sql::Planner;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{Client, NoTls};
 
 /// Four hundred million pairs: nobody waits for the end.
 const LONG: &str = "SELECT max(a.value * b.value % 7) AS n FROM many AS a CROSS JOIN many AS b";
-
-async fn connect(server: &Server) -> Client {
-    let mut config = Config::new();
-    config.host("127.0.0.1").port(server.address().port()).user("me").dbname("db");
-    let (client, connection) = config.connect(NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
 
 /// A server that has a table of 20,000 rows and a stream, and little memory.
 async fn serve() -> (Server, Client) {

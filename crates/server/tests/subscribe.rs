@@ -8,30 +8,18 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 
 use futures_util::{SinkExt, StreamExt, pin_mut};
-use support::{PATIENCE, serve_http, serve_runtime};
+use support::{PATIENCE, connect, run, serve_http, serve_runtime};
 use tidemill_server::{HttpOptions, Server};
 use tidemill_service::Runtime;
 use tidemill_sql::Planner;
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage, SimpleQueryRow};
+use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 /// A row of a subscription: the cycle, what became of the row, and its values as text.
 type Changed = (u64, String, Vec<Option<String>>);
 /// How a subscription has ended.
 type End = Result<(), (SqlState, String)>;
-
-async fn connect(server: &Server) -> Client {
-    let mut config = Config::new();
-    config.host("127.0.0.1").port(server.address().port()).user("me").dbname("db");
-    let (client, connection) = config.connect(NoTls).await.unwrap();
-    tokio::spawn(connection);
-    client
-}
-
-fn run<T>(test: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
-}
 
 async fn push(client: &Client, source: &str, rows: &[(i64, i64)]) {
     let sink = client.copy_in(&format!("COPY {source} FROM STDIN (FORMAT csv)")).await.unwrap();

@@ -74,7 +74,7 @@ impl Conversation<'_> {
         cursor.rows.restart_count();
         let word = match is_move {
             true => {
-                self.pass_over(&mut cursor.rows, rows_max)?;
+                self.take_rows(&mut cursor.rows, rows_max, |_, _, _| Ok(()))?;
                 "MOVE"
             }
             false => {
@@ -90,26 +90,6 @@ impl Conversation<'_> {
         // After an error it is gone, as its query is.
         self.cursors.insert(name, cursor);
         Ok(self.writer.complete(&tag)?)
-    }
-
-    fn pass_over(&mut self, rows: &mut Rows, rows_max: usize) -> Result<()> {
-        let mut left = rows_max;
-        loop {
-            while let Some(batch) = rows.take(left) {
-                if rows_max > 0 {
-                    left -= batch.num_rows();
-                    if left == 0 {
-                        return Ok(());
-                    }
-                }
-            }
-            let is_enough = rows.is_subscription() && left < rows_max;
-            if rows.is_over() || is_enough {
-                return Ok(());
-            }
-            self.look_at_client(rows)?;
-            rows.advance()?;
-        }
     }
 
     /// The columns of the rows that are fetched from a cursor.

@@ -267,12 +267,22 @@ impl Conversation<'_> {
         self.shown(own, columns.into())
     }
 
-    /// Sends rows, at most `rows_max`; 0: all of them. What is written is sent before anything is waited for.
+    /// Sends rows, at most `rows_max`; 0: all of them.
     pub(super) fn write_rows(&mut self, rows: &mut Rows, rows_max: usize) -> Result<()> {
+        self.take_rows(rows, rows_max, Self::write_batch)
+    }
+
+    /// Takes rows, at most `rows_max`; 0: all of them. What is written is sent before anything is waited for.
+    pub(super) fn take_rows(
+        &mut self,
+        rows: &mut Rows,
+        rows_max: usize,
+        mut use_batch: impl FnMut(&mut Self, &mut Rows, &RecordBatch) -> Result<()>,
+    ) -> Result<()> {
         let mut left = rows_max;
         loop {
             while let Some(batch) = rows.take(left) {
-                self.write_batch(rows, &batch)?;
+                use_batch(self, rows, &batch)?;
                 if rows_max > 0 {
                     left -= batch.num_rows();
                     if left == 0 {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tidemill_server::{HttpOptions, HttpServer, Server, ServerOptions};
 use tidemill_service::{Runtime, Session};
 use tidemill_sql::{Planner, parse};
+use tokio_postgres::{Client, Config, Error, NoTls};
 
 /// Something that should have happened long ago has not.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,6 +24,25 @@ pub fn serve_runtime(runtime: &Runtime) -> Server {
 pub fn serve_with(options: ServerOptions) -> Server {
     let any_port: SocketAddr = "127.0.0.1:0".parse().unwrap();
     Server::start(&Runtime::new(Planner::new()), any_port, options).unwrap()
+}
+
+/// Runs what a client does.
+pub fn run<T>(test: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test)
+}
+
+/// A session of a server without users.
+pub async fn connect(server: &Server) -> Client {
+    try_connect(server).await.unwrap()
+}
+
+/// The same, if the server accepts it.
+pub async fn try_connect(server: &Server) -> Result<Client, Error> {
+    let mut config = Config::new();
+    config.host("127.0.0.1").port(server.address().port()).user("me").dbname("db");
+    let (client, connection) = config.connect(NoTls).await?;
+    tokio::spawn(connection);
+    Ok(client)
 }
 
 /// Waits until something holds.
