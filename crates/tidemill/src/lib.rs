@@ -3,22 +3,33 @@
 //! A [`Query`] has sources, operators and sinks, written as methods of its [`Stream`]s. [`Engine::start`] runs it. This
 //! query counts words that arrive over a socket:
 //!
-//! ```no_run
+//! ```
 //! use tidemill::{Engine, Query, sources};
 //!
+//! # let (counted, counts) = std::sync::mpsc::channel();
+//! let lines = sources::tcp_lines("127.0.0.1:0")?;
+//! let address = lines.local_address().ok_or("the source does not listen")?;
 //! let mut query = Query::new("word count");
 //! query
-//!     .read("lines", sources::tcp_lines("127.0.0.1:7000")?)
+//!     .read("lines", lines)
 //!     .flat_map("line", "word", |(line,): (String,)| words(&line))
 //!     .key_by("word")
 //!     .scan("count", "word", ["word", "count"], |count: &mut u64, (word,): (String,)| { *count += 1; [(word, *count)] })
-//!     .for_each("print", ["word", "count"], |(word, count): (String, u64)| println!("{word} {count}"));
-//! Engine::new().workers(2).start(query)?.join()?;
+//!     .for_each("print", ["word", "count"], move |(word, count): (String, u64)| {
+//!         println!("{word} {count}");
+//! #       counted.send((word, count)).unwrap();
+//!     });
+//! let run = Engine::new().workers(2).start(query)?;
+//! println!("send lines to {address}");
+//! # std::io::Write::write_all(&mut std::net::TcpStream::connect(address)?, b"the tide\nthe\n")?;
+//! # let counts: Vec<(String, u64)> = counts.iter().take(3).collect();
+//! # assert_eq!(counts, [("the".into(), 1), ("tide".into(), 1), ("the".into(), 2)]);
+//! run.stop()?;
 //!
 //! fn words(line: &str) -> Vec<(String,)> {
 //!     line.split_whitespace().map(|word| (word.to_owned(),)).collect()
 //! }
-//! # Ok::<(), tidemill::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! This one computes a sum for each key, with its own operator:
