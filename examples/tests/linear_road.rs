@@ -1,28 +1,24 @@
 //! `linear_road.sql` gives the answers of the native operator, and those that came with the benchmark's data.
 
+mod linear_road_data;
 mod sql;
 
 #[path = "../linear_road/operator.rs"]
 mod operator;
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
-use std::io::{BufReader, Read};
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use linear_road_data::{Row, answers, benchmark_data, expected_answers, only_in, traffic};
 use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::{ArrayRef, types};
 use tidemill_engine::arrow::schema::DataType;
-use tidemill_linear_road::generator::{Generator, GeneratorConfig};
-use tidemill_linear_road::text_write::write_event;
+use tidemill_linear_road::generator::GeneratorConfig;
 use tidemill_sql::Planner;
 
-/// Numbers of a line or row.
-type Row = Vec<i64>;
-
-/// What cars were told: (vid, time, lav, toll) and (time, vid, seg). No key may occur twice, so sets are enough, and
-/// their sizes are compared with the number of lines.
+/// What cars were told: (vid, time, lav, toll) and (time, vid, seg).
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     tolls: BTreeSet<Row>,
@@ -31,13 +27,12 @@ struct Told {
 
 /// The script with its three files elsewhere.
 fn script(input: &Path, folder: &Path) -> String {
-    let mut text = sql::script("linear_road.sql");
-    let [tolls, accidents] = ["tolls.csv", "accidents.csv"].map(|name| folder.join(name));
-    for (name, path) in [("input", input), ("tolls", &tolls), ("accidents", &accidents)] {
-        let quoted = format!("'{}'", path.display());
-        text = sql::replaced(&text, &format!("'linear-road/{name}.csv'"), &quoted);
-    }
-    text
+    let files = [
+        ("input", input.to_owned()),
+        ("tolls", folder.join("tolls.csv")),
+        ("accidents", folder.join("accidents.csv")),
+    ];
+    linear_road_data::script("linear_road.sql", files)
 }
 
 /// What the script tells.
@@ -45,30 +40,20 @@ fn told_in_sql(input: &Path, workers: usize) -> Told {
     let folder = tempfile::tempdir().expect("a folder");
     sql::run_sinks(&sql::planner(&script(input, folder.path()), workers));
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect("the file was written");
-    Told { tolls: tolls(&read("tolls.csv")), accidents: accidents(&read("accidents.csv")) }
+    Told {
+        tolls: answers(&read("tolls.csv"), 0, toll),
+        accidents: answers(&read("accidents.csv"), 1, accident),
+    }
 }
 
-/// `0,VID,Time,Emit,Lav,Toll`
-fn tolls(text: &str) -> BTreeSet<Row> {
-    fields(text, 0, [1, 2, 4, 5].as_slice())
+/// Of `0,VID,Time,Emit,Lav,Toll`.
+fn toll(line: &[i64]) -> Row {
+    [1, 2, 4, 5].map(|field| line[field]).to_vec()
 }
 
-/// `1,Time,Emit,VID,Seg`
-fn accidents(text: &str) -> BTreeSet<Row> {
-    fields(text, 1, [1, 3, 4].as_slice())
-}
-
-/// Some fields of all lines.
-fn fields(text: &str, kind: i64, places: &[usize]) -> BTreeSet<Row> {
-    let number = |field: &str| field.parse::<i64>().unwrap_or_else(|_| panic!("'{field}' is no number"));
-    let row = |line: &str| {
-        let numbers: Row = line.split(',').map(number).collect();
-        assert_eq!(numbers[0], kind, "the kind of an answer: {line}");
-        places.iter().map(|place| numbers[*place]).collect::<Row>()
-    };
-    let rows: BTreeSet<Row> = text.lines().map(row).collect();
-    assert_eq!(rows.len(), text.lines().count(), "the same answer was given twice");
-    rows
+/// Of `1,Time,Emit,VID,Seg`.
+fn accident(line: &[i64]) -> Row {
+    [1, 3, 4].map(|field| line[field]).to_vec()
 }
 
 /// All reports, divided by the operator's own key.
@@ -127,18 +112,6 @@ fn numbers(column: &ArrayRef) -> Row {
     }
 }
 
-/// Traffic as a file in a folder.
-fn traffic(folder: &Path, config: GeneratorConfig) -> std::path::PathBuf {
-    let mut generator = Generator::new(config).expect("a generator");
-    let (mut events, mut text) = (Vec::new(), Vec::new());
-    while generator.next_second(&mut events) {
-        events.drain(..).for_each(|event| write_event(&event, &mut text));
-    }
-    let path = folder.join("input.csv");
-    fs::write(&path, text).expect("the file can be written");
-    path
-}
-
 #[test]
 fn sub_streams_of_expressways_give_the_answers_of_the_whole_stream() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -149,7 +122,7 @@ fn sub_streams_of_expressways_give_the_answers_of_the_whole_stream() {
         peak_reports_per_second: 200,
         ..GeneratorConfig::default()
     };
-    let input = traffic(folder.path(), config);
+    let (.., input) = traffic(folder.path(), config);
     let expected = told_by_operator(&input, 1, REPORTS);
     assert!(!expected.tolls.is_empty() && !expected.accidents.is_empty());
     for (plan, workers) in [("auto", 2), ("exptree", 5), ("parasplit", 2)] {
@@ -165,7 +138,7 @@ fn generated_traffic_gets_the_answers_of_the_native_operator() {
     // Crowded from the second minute on, and with an accident from the ninth on.
     let config =
         GeneratorConfig { minutes: 12, seed: 6, peak_reports_per_second: 1000, ..GeneratorConfig::default() };
-    let input = traffic(folder.path(), config);
+    let (.., input) = traffic(folder.path(), config);
     let expected = told_by_operator(&input, 1, REPORTS);
     assert!(expected.tolls.iter().filter(|row| row[3] > 0).count() > 1000, "the traffic has tolls");
     assert!(expected.accidents.len() > 100, "the traffic has {} accident notices", expected.accidents.len());
@@ -178,20 +151,9 @@ fn generated_traffic_gets_the_answers_of_the_native_operator() {
 
 #[test]
 fn the_benchmarks_own_data_gets_the_answers_that_came_with_it() {
-    let data = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../../shared/data/linear-road");
-    if !data.exists() {
-        println!("skipped: the benchmark's data is not there (../shared/data/linear-road)");
-        return;
-    }
-    let answers = |name: &str| {
-        let file = File::open(data.join("expected").join(name)).expect("the expected answers");
-        let mut reader = ruzstd::decoding::StreamingDecoder::new(BufReader::new(file)).expect("a zstd file");
-        let mut text = String::new();
-        reader.read_to_string(&mut text).expect("text");
-        text
-    };
+    let Some(data) = benchmark_data() else { return };
     let expected =
-        Told { tolls: tolls(&answers("type0.csv.zst")), accidents: accidents(&answers("type1.csv.zst")) };
+        Told { tolls: expected_answers(&data, 0, toll), accidents: expected_answers(&data, 1, accident) };
     assert!(expected.tolls.len() > 100_000 && expected.accidents.len() > 1000);
     for workers in [1, 2] {
         let told = told_in_sql(&data.join("input.csv.zst"), workers);
@@ -199,14 +161,12 @@ fn the_benchmarks_own_data_gets_the_answers_that_came_with_it() {
     }
 }
 
-/// The first answers that differ, for there may be many.
+/// What differs.
 fn difference(told: &Told, expected: &Told) -> String {
-    let first = |name: &str, one: &BTreeSet<Row>, other: &BTreeSet<Row>| {
-        let rows: Vec<&Row> = one.difference(other).take(3).collect();
-        format!("{name}: {} of {}, as {rows:?}; ", one.difference(other).count(), one.len())
-    };
-    first("tolls not expected", &told.tolls, &expected.tolls)
-        + &first("tolls missing", &expected.tolls, &told.tolls)
-        + &first("accidents not expected", &told.accidents, &expected.accidents)
-        + &first("accidents missing", &expected.accidents, &told.accidents)
+    [("tolls", &told.tolls, &expected.tolls), ("accidents", &told.accidents, &expected.accidents)]
+        .map(|(name, told, expected)| {
+            let (unexpected, missing) = (only_in(told, expected), only_in(expected, told));
+            format!("{name}: not expected {unexpected}; missing {missing}; ")
+        })
+        .concat()
 }

@@ -1,27 +1,24 @@
 //! `linear_road_split.sql` gives all four kinds of answers that the application in Rust gives, and those that came with the
 //! benchmark's data.
 
+mod linear_road_data;
 mod sql;
 
 #[path = "../../apps/linear-road/tests/application_run/mod.rs"]
 mod application_run;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 
 use application_run::Collected;
+use linear_road_data::{Row, answers, benchmark_data, expected_answers, only_in, traffic};
 use tidemill_linear_road::event::{Event, HistoryRow};
-use tidemill_linear_road::generator::{Generator, GeneratorConfig};
+use tidemill_linear_road::generator::GeneratorConfig;
 use tidemill_linear_road::query::Partitions;
-use tidemill_linear_road::text_write::{write_event, write_history_row};
+use tidemill_linear_road::text_write::write_history_row;
 
-/// Numbers of a line, without the time at which the answer was ready.
-type Row = Vec<i64>;
-
-/// The answers by their type, 0 to 3. No key may occur twice, so sets are enough, and their sizes are compared with the
-/// number of lines.
+/// The answers by their type, 0 to 3.
 type Answers = [BTreeSet<Row>; 4];
 
 /// Where Emit is in a line of each type.
@@ -29,15 +26,10 @@ const EMIT: [usize; 4] = [3, 2, 2, 2];
 
 /// The script with its files elsewhere.
 fn script(input: &Path, history: &Path, folder: &Path) -> String {
-    let mut text = sql::script("linear_road_split.sql");
-    let answers = (0..4).map(|kind| format!("type{kind}.csv"));
-    let answers = answers.map(|name| (folder.join(&name), name));
-    let inputs = [(input.to_owned(), "input.csv".to_owned()), (history.to_owned(), "history.csv".to_owned())];
-    for (path, name) in inputs.into_iter().chain(answers) {
-        let quoted = format!("'{}'", path.display());
-        text = sql::replaced(&text, &format!("'linear-road/{name}'"), &quoted);
-    }
-    text
+    let answers =
+        ["type0", "type1", "type2", "type3"].map(|name| (name, folder.join(name).with_extension("csv")));
+    let inputs = [("input", input.to_owned()), ("history", history.to_owned())];
+    linear_road_data::script("linear_road_split.sql", inputs.into_iter().chain(answers))
 }
 
 /// What the script answers, in cycles of this many rows.
@@ -48,22 +40,16 @@ fn answered(input: &Path, history: &Path, workers: usize, cycle_events: u32) -> 
     sql::run_sinks(&sql::planner(&format!("{settings}\n{script}"), workers));
     [0, 1, 2, 3].map(|kind| {
         let path = folder.path().join(format!("type{kind}.csv"));
-        rows(kind, &fs::read_to_string(path).expect("the file was written"))
+        answers(&fs::read_to_string(path).expect("the file was written"), kind, without_emit)
     })
 }
 
-/// The lines of a file of answers.
-fn rows(kind: usize, text: &str) -> BTreeSet<Row> {
-    let number = |field: &str| field.parse::<i64>().unwrap_or_else(|_| panic!("'{field}' is not a number"));
-    let row = |line: &str| {
-        let mut numbers: Row = line.split(',').map(number).collect();
-        assert_eq!(numbers.remove(0), kind as i64, "the type of an answer: {line}");
-        numbers.remove(EMIT[kind] - 1);
-        numbers
-    };
-    let rows: BTreeSet<Row> = text.lines().map(row).collect();
-    assert_eq!(rows.len(), text.lines().count(), "the same answer was given twice");
-    rows
+/// The numbers of a line, without its type and the time at which the answer was ready.
+fn without_emit(line: &[i64]) -> Row {
+    let mut numbers = line.to_vec();
+    numbers.remove(EMIT[line[0] as usize]);
+    numbers.remove(0);
+    numbers
 }
 
 /// What the application answers.
@@ -83,21 +69,6 @@ fn of_application(events: &[Event], history: &[HistoryRow]) -> Answers {
     [tolls.collect(), accidents.collect(), balances.collect(), expenditures.collect()]
 }
 
-/// Traffic and its history, also as files in a folder.
-fn traffic(folder: &Path, config: GeneratorConfig) -> (Vec<Event>, Vec<HistoryRow>, [PathBuf; 2]) {
-    let mut generator = Generator::new(config).expect("a generator");
-    let mut events = Vec::new();
-    while generator.next_second(&mut events) {}
-    let history = generator.history().to_vec();
-    let (mut input_text, mut history_text) = (Vec::new(), Vec::new());
-    events.iter().for_each(|event| write_event(event, &mut input_text));
-    history.iter().for_each(|row| write_history_row(row, &mut history_text));
-    let paths = ["input.csv", "history.csv"].map(|name| folder.join(name));
-    fs::write(&paths[0], input_text).expect("the file can be written");
-    fs::write(&paths[1], history_text).expect("the file can be written");
-    (events, history, paths)
-}
-
 #[test]
 fn generated_traffic_gets_all_answers_of_the_application() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -108,7 +79,10 @@ fn generated_traffic_gets_all_answers_of_the_application() {
         peak_reports_per_second: 900,
         ..GeneratorConfig::default()
     };
-    let (events, history, [input, history_file]) = traffic(folder.path(), config);
+    let (events, history, input) = traffic(folder.path(), config);
+    let (history_file, mut history_text) = (folder.path().join("history.csv"), Vec::new());
+    history.iter().for_each(|row| write_history_row(row, &mut history_text));
+    fs::write(&history_file, history_text).expect("the file can be written");
     let expected = of_application(&events, &history);
     let [tolls, accidents, balances, expenditures] = &expected;
     assert!(tolls.iter().filter(|row| row[3] > 0).count() > 1000, "the traffic has tolls");
@@ -177,36 +151,16 @@ fn balances_are_summed_over_sub_streams() {
 
 #[test]
 fn the_benchmarks_own_data_gets_the_answers_that_came_with_it() {
-    let data = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../../shared/data/linear-road");
-    if !data.exists() {
-        println!("skipped: the benchmark's data is not there (../shared/data/linear-road)");
-        return;
-    }
-    let expected = [0, 1, 2, 3].map(|kind| {
-        let name = format!("expected/type{kind}.csv.zst");
-        let file = File::open(data.join(name)).expect("the expected answers");
-        let mut reader = ruzstd::decoding::StreamingDecoder::new(BufReader::new(file)).expect("a zstd file");
-        let mut text = String::new();
-        reader.read_to_string(&mut text).expect("text");
-        rows(kind, &text)
-    });
+    let Some(data) = benchmark_data() else { return };
+    let expected = [0, 1, 2, 3].map(|kind| expected_answers(&data, kind, without_emit));
     assert!(expected.iter().all(|answers| answers.len() > 1000));
     let found = answered(&data.join("input.csv.zst"), &data.join("history.csv.zst"), 2, 100_000);
     assert_same(&found, &expected, "the benchmark's data");
 }
 
-/// Compares answers; shows the first that differ, for there may be many.
 fn assert_same(found: &Answers, expected: &Answers, input: &str) {
     for (kind, (found, expected)) in found.iter().zip(expected).enumerate() {
-        let few = |one: &BTreeSet<Row>, other: &BTreeSet<Row>| {
-            let rows: Vec<Row> = one.difference(other).take(3).cloned().collect();
-            format!("{} of {}, as {rows:?}", one.difference(other).count(), one.len())
-        };
-        assert!(
-            found == expected,
-            "{input}: type {kind}: not expected {}; missing {}",
-            few(found, expected),
-            few(expected, found)
-        );
+        let (unexpected, missing) = (only_in(found, expected), only_in(expected, found));
+        assert!(found == expected, "{input}: type {kind}: not expected {unexpected}; missing {missing}");
     }
 }
