@@ -190,7 +190,8 @@ async fn wait_for_rows(owner: &Client, feeds: &[Feed]) -> anyhow::Result<()> {
         let rows = gateway_rows(owner).await?;
         let entered: Vec<u64> = rows.iter().map(|row| row.number(2)).collect();
         // The times of reports count them, so the newest one says that all are stored.
-        let newest = "SELECT CAST(extract(epoch FROM max(at)) * 1000000 AS BIGINT) AS n FROM recent GROUP BY gate ORDER BY gate";
+        let newest = "SELECT CAST(round(extract(epoch FROM max(at)) * 1000000) AS BIGINT) AS n
+            FROM recent GROUP BY gate ORDER BY gate";
         let stored: Vec<u64> =
             owner.query(newest, &[]).await?.iter().map(|row| row.get::<_, i64>(0) as u64 + 1).collect();
         if entered == sent && stored == sent {

@@ -125,7 +125,7 @@ impl Serve {
         planner.settings_mut().cost_profiles = Some(self.data.join(COSTS));
         planner.settings_mut().gateways = GatewayPlace::Elsewhere;
         let runtime = Runtime::open_journaled(planner, Box::new(definitions), &journal)?;
-        runtime.start_gateways(gateway::gateways(&self.data, &self.options)?)?;
+        runtime.start_gateways(gateway::gateways(&self.data, &self.options)?);
         for failed in runtime.catalog().failed_definitions() {
             terminal::tell(&format!("a definition has no effect: {}", failed.reason));
         }

@@ -1,7 +1,8 @@
 //! What a server says to a gateway, and what it answers.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use tidemill_engine::fields::{Fields, Malformed, PutFields, TakeFields, take_all};
 use tidemill_engine::{Cause, Fault};
@@ -88,7 +89,24 @@ impl Answer {
         send_frame(&mut stream, &self.encode())
     }
 
-    pub fn receive(mut stream: &UnixStream) -> io::Result<Answer> {
+    pub fn receive(stream: &UnixStream) -> io::Result<Answer> {
+        Answer::receive_from(stream)
+    }
+
+    /// The next answer if it begins within this time; `None`: it is still to come. It is never taken in part.
+    pub fn receive_within(mut stream: &UnixStream, time: Duration) -> io::Result<Option<Answer>> {
+        let mut first = [0];
+        stream.set_read_timeout(Some(time))?;
+        let begun = stream.read_exact(&mut first);
+        stream.set_read_timeout(None)?;
+        match begun {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+            Ok(()) => Answer::receive_from(first.as_slice().chain(stream)).map(Some),
+        }
+    }
+
+    fn receive_from(mut stream: impl Read) -> io::Result<Answer> {
         let bytes = receive_frame(&mut stream, BYTES_MAX)?;
         Answer::decode(&bytes).map_err(|_| damaged())
     }
@@ -145,6 +163,11 @@ mod tests {
             assert_eq!(Order::decode(&bytes), Ok(order));
             (0..bytes.len()).for_each(|length| assert_eq!(Order::decode(&bytes[..length]), Err(Malformed)));
         }
+        let (server, gateway) = UnixStream::pair().unwrap();
+        let soon = Duration::from_millis(20);
+        assert_eq!(Answer::receive_within(&server, soon).unwrap(), None);
+        Answer::Done.send(&gateway).unwrap();
+        assert_eq!(Answer::receive_within(&server, soon).unwrap(), Some(Answer::Done));
         let failed = FAULTS.map(|fault| Answer::Failed(Cause::new(fault, "why")));
         for answer in failed.into_iter().chain([Answer::Done, Answer::Tables(tables)]) {
             let bytes = answer.encode();

@@ -26,6 +26,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const END_TIME: Duration = Duration::from_secs(5);
 /// How long a process that is asked for its state may take.
 const REPORT_TIME: Duration = Duration::from_secs(5);
+/// The most answers that a process may owe before it is not asked any more.
+const OWED_MAX: u32 = 8;
 /// How long the server waits before it starts a process again: at first, and at most.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -45,9 +47,13 @@ pub(super) struct Gateway {
     state: Mutex<State>,
     changed: Condvar,
     /// Held by who gives an order until it is answered. `state` is held for no longer than it takes to read or change it.
-    orders: Mutex<()>,
+    orders: Mutex<Owed>,
     supervisor: Mutex<Option<JoinHandle<()>>>,
 }
+
+/// How many answers are still to come that nobody waits for any more, over the connection with this process.
+#[derive(Default)]
+struct Owed(u32);
 
 /// How its process is.
 enum State {
@@ -91,7 +97,7 @@ impl Gateway {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn orders(&self) -> MutexGuard<'_, ()> {
+    fn orders(&self) -> MutexGuard<'_, Owed> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -156,7 +162,8 @@ impl Gateway {
         let server = Arc::new(server);
         self.becomes(State::Beginning(Arc::clone(&server)));
         // While it begins, nothing else is defined at it.
-        let _orders = self.orders();
+        let mut owed = self.orders();
+        *owed = Owed::default();
         let Some((records, version)) = beginning().filter(|_| self.is_wanted()) else {
             end(&mut child, &server);
             return Ok(None);
@@ -207,10 +214,10 @@ impl Gateway {
 
     /// Applies what it does not have yet: the records behind a version, and others. One that is away gets all when it begins.
     pub fn apply(&self, records: impl FnOnce(u64) -> (Vec<CatalogRecord>, u64)) -> Result<(), Cause> {
-        let _orders = self.orders();
+        let mut owed = self.orders();
         let Some((server, version)) = self.here() else { return Ok(()) };
         let (records, newest) = records(version);
-        let answer = Order::Apply(records).send(&server).and_then(|()| Answer::receive(&server));
+        let answer = Order::Apply(records).send(&server).and_then(|()| owed.answer(&server));
         if let State::Here { version, .. } = &mut *self.state() {
             *version = newest;
         }
@@ -227,18 +234,15 @@ impl Gateway {
 
     /// What it says about itself; `None`: it is away.
     pub fn report(&self) -> Option<StatusTables> {
-        let _orders = self.orders.try_lock().ok()?;
+        let mut owed = self.orders.try_lock().ok()?;
         let (server, _) = self.here()?;
-        server.set_read_timeout(Some(REPORT_TIME)).ok()?;
-        let answer = Order::Report.send(&server).and_then(|()| Answer::receive(&server));
-        server.set_read_timeout(None).ok()?;
-        match answer {
-            Ok(Answer::Tables(tables)) => Some(tables),
-            // What it says later would be taken for another answer.
-            _ => {
-                let _ = server.shutdown(Shutdown::Both);
-                None
-            }
+        if owed.0 < OWED_MAX {
+            Order::Report.send(&server).ok()?;
+            owed.0 += 1;
+        }
+        match owed.last_within(&server, REPORT_TIME) {
+            Ok(Some(Answer::Tables(tables))) => Some(tables),
+            _ => None,
         }
     }
 
@@ -289,6 +293,30 @@ impl Gateway {
 
     fn named(&self, cause: Cause) -> Cause {
         cause.map_message(|message| format!("gateway '{}': {message}", self.name))
+    }
+}
+
+impl Owed {
+    /// The answer to the last order.
+    fn answer(&mut self, server: &UnixStream) -> io::Result<Answer> {
+        while self.0 > 0 {
+            Answer::receive(server)?;
+            self.0 -= 1;
+        }
+        Answer::receive(server)
+    }
+
+    /// The last of the answers that are owed, if all come within this time.
+    fn last_within(&mut self, server: &UnixStream, time: Duration) -> io::Result<Option<Answer>> {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now()).max(LOOK);
+            let Some(answer) = Answer::receive_within(server, left)? else { return Ok(None) };
+            self.0 -= 1;
+            if self.0 == 0 {
+                return Ok(Some(answer));
+            }
+        }
     }
 }
 

@@ -55,10 +55,7 @@ pub fn serve_gateway(mut planner: Planner, name: &str, folder: &Path) -> Result<
     Answer::Done.send(&server)?;
     while let Some(order) = Order::receive(&server)? {
         match order {
-            Order::Apply(records) => {
-                let applied = records.into_iter().try_for_each(|record| apply(&runtime, record));
-                applied.map_or_else(Answer::Failed, |()| Answer::Done).send(&server)?;
-            }
+            Order::Apply(records) => apply_all(&runtime, records, &server)?,
             Order::Report => Answer::Tables(StatusTables::of(&runtime, name)).send(&server)?,
             Order::Close => {
                 drop(readers);
@@ -86,6 +83,18 @@ fn open(planner: Planner, records: Vec<CatalogRecord>, journal: &Path) -> Result
         }
     }
     Ok(runtime)
+}
+
+/// Applies records and answers. A definition that fails here ends the process: it begins again with all of them, and without that one.
+fn apply_all(runtime: &Runtime, records: Vec<CatalogRecord>, server: &UnixStream) -> Result<(), Cause> {
+    for record in records {
+        let defines = matches!(record, CatalogRecord::Definition(_));
+        if let Err(cause) = apply(runtime, record) {
+            Answer::Failed(cause.clone()).send(server)?;
+            return if defines { Err(cause) } else { Ok(()) };
+        }
+    }
+    Ok(Answer::Done.send(server)?)
 }
 
 fn apply(runtime: &Runtime, record: CatalogRecord) -> Result<(), Cause> {

@@ -25,6 +25,33 @@ const END_TIME: Duration = Duration::from_secs(10);
 const SOCKET_PATH_MAX: usize = 107;
 
 /// How a server runs gateways.
+///
+/// ```no_run
+/// use std::process::Command;
+/// use std::sync::Arc;
+/// use tidemill_service::{FileCatalogLog, GatewaySettings, Runtime, serve_gateway};
+/// use tidemill_sql::{GatewayPlace, Planner};
+/// let data = std::path::Path::new("tides");
+/// // The same program is the server, and each of its gateways.
+/// let arguments: Vec<String> = std::env::args().collect();
+/// if let [_, word, name, folder] = arguments.as_slice()
+///     && word == "gateway"
+/// {
+///     return serve_gateway(Planner::new(), name, folder.as_ref());
+/// }
+/// let program = std::env::current_exe()?;
+/// let command = move |name: &str, folder: &std::path::Path| {
+///     let mut command = Command::new(&program);
+///     command.args(["gateway", name]).arg(folder);
+///     command
+/// };
+/// let mut planner = Planner::new();
+/// planner.settings_mut().gateways = GatewayPlace::Elsewhere;
+/// let log = FileCatalogLog::open(&data.join("catalogue"))?;
+/// let runtime = Runtime::open_journaled(planner, Box::new(log), &data.join("journal"))?;
+/// runtime.start_gateways(GatewaySettings { folder: data.join("gateways"), command: Arc::new(command) });
+/// # Ok::<(), tidemill_engine::Cause>(())
+/// ```
 pub struct GatewaySettings {
     /// Where each has a folder of its name, with its journal and the socket of its readers.
     pub folder: PathBuf,
@@ -72,23 +99,17 @@ impl Runtime {
     /// Starts the gateways that the views of the catalogue need, and from here on those that new ones need. The planner of the
     /// runtime was opened with [`GatewayPlace::Elsewhere`](tidemill_sql::GatewayPlace::Elsewhere).
     ///
-    /// # Errors
-    /// If the folder cannot be used.
-    pub fn start_gateways(&self, settings: GatewaySettings) -> Result<(), Cause> {
-        let longest = settings.folder.as_os_str().len() + SOCKET.len() + 26;
-        if longest > SOCKET_PATH_MAX && !self.queries_at_gateways().is_empty() {
-            return Err(Cause::user(format!(
-                "the path {} is too long for the sockets of gateways; keep the data in a folder with a shorter path",
-                settings.folder.display()
-            )));
-        }
+    /// One that cannot be started is away: the views that have parts there cannot be read.
+    pub fn start_gateways(&self, settings: GatewaySettings) {
         self.set_gateways(Gateways::new(settings));
         for query in self.queries_at_gateways() {
-            for gateway in self.defined_catalog().gateways_of(&query.name) {
-                self.gateway(gateway)?;
+            for name in self.defined_catalog().gateways_of(&query.name) {
+                if let Err(cause) = self.gateway(name) {
+                    tracing::error!(gateway = name, %cause, "a gateway cannot be started");
+                    self.kept_catalog().endpoint(name).is_away(cause.to_string());
+                }
             }
         }
-        Ok(())
     }
 
     fn has_gateways(&self) -> bool {
@@ -156,6 +177,12 @@ impl Runtime {
     }
 
     /// What `SHOW QUERIES`, `SHOW FRAGMENTS` and `SHOW GATEWAYS` say: of this process and of its gateways.
+    ///
+    /// ```
+    /// use tidemill_service::{Runtime, StatusTables};
+    /// use tidemill_sql::Planner;
+    /// assert_eq!(Runtime::new(Planner::new()).status_tables(), StatusTables::default());
+    /// ```
     pub fn status_tables(&self) -> StatusTables {
         let mut tables = StatusTables::of(self, "");
         let Some(gateways) = self.gateways() else { return tables };
@@ -181,6 +208,12 @@ impl Runtime {
             return Ok(Arc::clone(gateway));
         }
         let folder = gateways.settings.folder.join(name);
+        if folder.join(SOCKET).as_os_str().len() > SOCKET_PATH_MAX {
+            let folder = folder.display();
+            return Err(Cause::user(format!(
+                "the path {folder} is too long for the socket of a gateway; keep the data in a folder with a shorter path"
+            )));
+        }
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         let (own, command) = (name.to_owned(), Arc::clone(&gateways.settings.command));
         let (runtime, within) = (self.downgrade(), folder.clone());

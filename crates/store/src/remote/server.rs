@@ -29,6 +29,34 @@ pub trait StoreDirectory: Send + Sync {
 }
 
 /// Answers readers at a Unix socket, each in a thread of its own, until it is dropped.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidemill_core::{Cause, arrow::array::{Int64Array, RecordBatch}};
+/// use tidemill_store::remote::{Endpoint, Moment, StoreDirectory, StoreServer};
+/// use tidemill_store::{Selection, StoreConfig, StoreReader, StoreWriter, Version};
+///
+/// struct OneView(StoreReader);
+/// impl StoreDirectory for OneView {
+///     fn versions(&self, views: &[String], _: Moment) -> Vec<Result<Version, Cause>> {
+///         views.iter().map(|_| Ok(self.0.latest())).collect()
+///     }
+/// }
+/// let rows = RecordBatch::try_from_iter([("vid", Arc::new(Int64Array::from(vec![7, 8])) as _)])?;
+/// let (mut writer, reader) = StoreWriter::new(StoreConfig::new(&rows.schema()))?;
+/// writer.append(0, &[rows.clone()])?;
+/// # let folder = tempfile::tempdir()?;
+/// let socket = folder.path().join("readers");
+/// let _server = StoreServer::start(&socket, Arc::new(OneView(reader)))?;
+///
+/// // In another process:
+/// let west = Arc::new(Endpoint::new("gateway 'west'"));
+/// west.is_at(&socket);
+/// let cars = west.pin(&["cars"], Moment::Newest, &mut || Ok(()))?.remove(0)?;
+/// let found = cars.select(&Selection::default())?.rows(&mut || Ok(()))?;
+/// assert_eq!((cars.cycle(), found.batches), (Some(0), vec![rows]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct StoreServer {
     path: PathBuf,
     readers: Arc<Readers>,
