@@ -18,7 +18,7 @@ use crate::change::Changes;
 use crate::entry::Entry;
 use crate::error::Error;
 use crate::execution::Execution;
-use crate::gateways::Gateways;
+use crate::gateway_processes::Gateways;
 use crate::kept_catalog::{KeptCatalog, lock};
 use crate::plan_report::PlanReport;
 use crate::query::NamedQuery;

@@ -173,7 +173,7 @@ fn a_reader_that_does_not_wait_any_longer_leaves_and_others_go_on() {
     let folder = TempDir::new().unwrap();
     let (mut writer, _server, endpoint) = served(folder.path());
     writer.append(0, &[cars(&[(None, 7, 7, 0.0, 0.0)])]).unwrap();
-    // What is no question ends its connection, and nothing else.
+    // A message that is not a question ends its connection, and nothing else.
     let mut stranger = UnixStream::connect(folder.path().join("readers")).unwrap();
     stranger.write_all(&[3, 0, 0, 0, 99, 99, 99]).unwrap();
     let mut huge = UnixStream::connect(folder.path().join("readers")).unwrap();

@@ -129,7 +129,8 @@ fn a_gateway_that_is_away_is_an_error_with_its_name_and_what_it_is_asked_wrongly
         ("SELECT * FROM cars0", "enter at gateway 'g0', which keeps materialized views only"),
         ("SELECT * FROM recent AS OF CYCLE 3", "2 gateways that count cycles of their own"),
         (
-            "CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n FROM (SELECT n FROM cars0 UNION ALL SELECT n FROM cars1)",
+            "CREATE MATERIALIZED VIEW m AS SELECT count(*) AS n
+                FROM (SELECT n FROM cars0 UNION ALL SELECT n FROM cars1)",
             "gateways do not wait for each other",
         ),
         (

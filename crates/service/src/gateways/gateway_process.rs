@@ -11,18 +11,14 @@ use tidemill_sql::{Definition, GatewayPlace, Planner, Settings, parse};
 use tidemill_store::Version;
 use tidemill_store::remote::{Moment, StoreDirectory, StoreServer};
 
-use super::control::{Answer, Order};
 use super::gateway_log::GatewayLog;
-use super::tables::StatusTables;
+use super::own_tables::own_tables;
 use crate::catalog_record::{CatalogRecord, StartedQuery};
+use crate::gateway_processes::{Answer, JOURNAL, Order, SOCKET};
 use crate::query::Identity;
 use crate::query_folder::folder_name;
 use crate::query_state::QueryState;
 use crate::{Runtime, Session};
-
-/// What a gateway's folder contains.
-pub(super) const JOURNAL: &str = "journal";
-pub(super) const SOCKET: &str = "readers";
 
 /// How long a gateway that is to end waits before it looks again.
 const LOOK: Duration = Duration::from_secs(1);
@@ -31,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// the server, which has started this process.
 ///
 /// # Errors
-/// If its folder or its journal cannot be used, or the server says what is no order.
+/// If its folder or its journal cannot be used, or the server says what it cannot understand.
 pub fn serve_gateway(mut planner: Planner, name: &str, folder: &Path) -> Result<(), Cause> {
     let server = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let Some(Order::Apply(records)) = Order::receive(&server)? else {
@@ -56,7 +52,7 @@ pub fn serve_gateway(mut planner: Planner, name: &str, folder: &Path) -> Result<
     while let Some(order) = Order::receive(&server)? {
         match order {
             Order::Apply(records) => apply_all(&runtime, records, &server)?,
-            Order::Report => Answer::Tables(StatusTables::of(&runtime, name)).send(&server)?,
+            Order::Report => Answer::Tables(own_tables(&runtime, name)).send(&server)?,
             Order::Close => {
                 drop(readers);
                 while !runtime.close(LOOK).is_empty() {}

@@ -4,15 +4,10 @@
 //! the parts of the views whose sources enter there. The server starts it, says what to run, and starts it again when it ends; what
 //! it had is in its own journal. Whoever reads such a view asks each gateway for its part.
 
-mod control;
-mod gateway;
 mod gateway_log;
 mod gateway_process;
-mod gateways;
+mod own_tables;
 mod refused;
-mod tables;
+mod views_at_gateways;
 
 pub use gateway_process::serve_gateway;
-pub use gateways::GatewaySettings;
-pub(crate) use gateways::Gateways;
-pub use tables::StatusTables;

@@ -10,8 +10,8 @@ pub(super) const GATEWAY: OptionDefinition = OptionDefinition::new(
     "gateway",
     OptionKind::Text,
     OptionDefault::Nothing("none: the rows enter in the process that runs the query"),
-    "the gateway of a server at which the rows enter: a process of its own, which reads and journals them and keeps the \
-     views over them",
+    "the gateway of a server at which the rows enter: a process of its own, which reads and journals them and keeps \
+     the views over them",
 );
 
 /// The gateway of a source.

@@ -26,10 +26,10 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// A process that has stores, as readers know it: where it is now, and under which name people know it.
 pub struct Endpoint {
     name: String,
-    place: Mutex<Place>,
+    place: Mutex<Whereabouts>,
 }
 
-struct Place {
+struct Whereabouts {
     /// The path of its socket, or why there is none.
     socket: Result<PathBuf, String>,
     /// How often it has changed: connections to an earlier place are of no use.
@@ -41,7 +41,10 @@ impl Endpoint {
     /// A process that is not there yet. `name` is what messages call it, such as `gateway 'west'`.
     pub fn new(name: impl Into<String>) -> Endpoint {
         let socket = Err("it is being started".to_owned());
-        Endpoint { name: name.into(), place: Mutex::new(Place { socket, changes: 0, idle: Vec::new() }) }
+        Endpoint {
+            name: name.into(),
+            place: Mutex::new(Whereabouts { socket, changes: 0, idle: Vec::new() }),
+        }
     }
 
     /// What messages call it.
@@ -65,7 +68,7 @@ impl Endpoint {
         place.idle.clear();
     }
 
-    fn place(&self) -> MutexGuard<'_, Place> {
+    fn place(&self) -> MutexGuard<'_, Whereabouts> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

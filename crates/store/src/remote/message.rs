@@ -65,7 +65,7 @@ pub fn send_frame(stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     stream.write_all(&frame)
 }
 
-/// Reads a frame of at most so many bytes.
+/// Reads a frame of at most this many bytes.
 ///
 /// ```
 /// use tidemill_store::remote::{receive_frame, send_frame};

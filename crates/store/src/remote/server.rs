@@ -130,7 +130,7 @@ fn accept(listener: &UnixListener, directory: &Arc<dyn StoreDirectory>, readers:
     }
 }
 
-/// Answers one reader until it leaves, or asks for what is no question.
+/// Answers one reader until it leaves, or sends something else.
 fn answer(mut stream: &UnixStream, directory: &dyn StoreDirectory) -> io::Result<()> {
     let mut versions: Vec<Result<Version, Cause>> = Vec::new();
     loop {

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use tidemill_engine::Cause;
 use tidemill_store::remote::Endpoint;
 
+use super::SOCKET;
 use super::control::{Answer, Order};
-use super::gateway_process::SOCKET;
 use super::tables::StatusTables;
 use crate::catalog_record::CatalogRecord;
 
@@ -35,10 +35,10 @@ const PAUSE_MAX: Duration = Duration::from_secs(5);
 const LONG_RUN: Duration = Duration::from_secs(10);
 
 /// What a gateway begins with, and the version of the catalogue that it has then.
-pub(super) type Beginning = dyn Fn() -> Option<(Vec<CatalogRecord>, u64)> + Send;
+pub(crate) type Beginning = dyn Fn() -> Option<(Vec<CatalogRecord>, u64)> + Send;
 
 /// A gateway.
-pub(super) struct Gateway {
+pub(crate) struct Gateway {
     name: String,
     folder: PathBuf,
     endpoint: Arc<Endpoint>,

@@ -1,20 +1,15 @@
-//! The gateways of a server, and the views that have parts there.
+//! Views with parts at gateways: where they run, and when they end.
 
-use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidemill_engine::Cause;
 
-use super::gateway::Gateway;
-use super::gateway_process::SOCKET;
-use super::tables::StatusTables;
+use super::own_tables::own_tables;
 use crate::catalog_record::{CatalogRecord, StartedQuery};
-use crate::kept_catalog::lock;
+use crate::gateway_processes::{Gateway, GatewaySettings, Gateways, SOCKET, StatusTables};
 use crate::{Runtime, Session};
 
 /// How long a definition waits for a new gateway.
@@ -23,77 +18,6 @@ const BEGIN_TIME: Duration = Duration::from_secs(60);
 const END_TIME: Duration = Duration::from_secs(10);
 /// The longest path of a Unix socket.
 const SOCKET_PATH_MAX: usize = 107;
-
-/// How a server runs gateways.
-///
-/// ```no_run
-/// use std::process::Command;
-/// use std::sync::Arc;
-/// use tidemill_service::{FileCatalogLog, GatewaySettings, Runtime, serve_gateway};
-/// use tidemill_sql::{GatewayPlace, Planner};
-/// let data = std::path::Path::new("tides");
-/// // The same program is the server, and each of its gateways.
-/// let arguments: Vec<String> = std::env::args().collect();
-/// if let [_, word, name, folder] = arguments.as_slice()
-///     && word == "gateway"
-/// {
-///     return serve_gateway(Planner::new(), name, folder.as_ref());
-/// }
-/// let program = std::env::current_exe()?;
-/// let command = move |name: &str, folder: &std::path::Path| {
-///     let mut command = Command::new(&program);
-///     command.args(["gateway", name]).arg(folder);
-///     command
-/// };
-/// let mut planner = Planner::new();
-/// planner.settings_mut().gateways = GatewayPlace::Elsewhere;
-/// let log = FileCatalogLog::open(&data.join("catalogue"))?;
-/// let runtime = Runtime::open_journaled(planner, Box::new(log), &data.join("journal"))?;
-/// runtime.start_gateways(GatewaySettings { folder: data.join("gateways"), command: Arc::new(command) });
-/// # Ok::<(), tidemill_engine::Cause>(())
-/// ```
-pub struct GatewaySettings {
-    /// Where each has a folder of its name, with its journal and the socket of its readers.
-    pub folder: PathBuf,
-    /// The command that starts the process of a gateway with this name and this folder: it calls
-    /// [`serve_gateway`](crate::serve_gateway).
-    pub command: Arc<dyn Fn(&str, &std::path::Path) -> Command + Send + Sync>,
-}
-
-/// The gateways of a server.
-pub(crate) struct Gateways {
-    settings: GatewaySettings,
-    running: Mutex<BTreeMap<String, Arc<Gateway>>>,
-}
-
-impl Gateways {
-    fn new(settings: GatewaySettings) -> Gateways {
-        Gateways { settings, running: Mutex::default() }
-    }
-
-    fn all(&self) -> Vec<Arc<Gateway>> {
-        lock(&self.running).values().cloned().collect()
-    }
-
-    /// Tells all to end in order.
-    pub fn close(&self) {
-        self.all().iter().for_each(|gateway| gateway.close());
-    }
-
-    /// Those that have not ended by then.
-    pub fn not_ended(&self, until: Instant) -> Vec<String> {
-        let running: Vec<_> =
-            lock(&self.running).iter().map(|(name, gateway)| (name.clone(), Arc::clone(gateway))).collect();
-        let running = running.into_iter().filter(|(_, gateway)| !gateway.has_ended(until));
-        running.map(|(name, _)| format!("gateway {name}")).collect()
-    }
-}
-
-impl Drop for Gateways {
-    fn drop(&mut self) {
-        self.all().iter().for_each(|gateway| gateway.abandon());
-    }
-}
 
 impl Runtime {
     /// Starts the gateways that the views of the catalogue need, and from here on those that new ones need. The planner of the
@@ -160,9 +84,7 @@ impl Runtime {
         let is_needed = |name: &str| {
             views.iter().any(|view| catalog.gateways_of(&view.name).iter().any(|gateway| gateway == name))
         };
-        let running: Vec<(String, Arc<Gateway>)> =
-            lock(&gateways.running).iter().map(|(name, one)| (name.clone(), Arc::clone(one))).collect();
-        for (name, gateway) in running {
+        for (name, gateway) in gateways.running() {
             // One that fails begins again with all definitions.
             if gateway.apply(|version| self.records_for_gateway(version, [])).is_err() {
                 tracing::warn!(gateway = name, "a gateway could not follow the catalogue");
@@ -171,7 +93,7 @@ impl Runtime {
                 gateway.close();
                 // A later one of its name has the same journal.
                 gateway.has_ended(Instant::now() + END_TIME);
-                lock(&gateways.running).remove(&name);
+                gateways.remove(&name);
             }
         }
     }
@@ -184,12 +106,10 @@ impl Runtime {
     /// assert_eq!(Runtime::new(Planner::new()).status_tables(), StatusTables::default());
     /// ```
     pub fn status_tables(&self) -> StatusTables {
-        let mut tables = StatusTables::of(self, "");
+        let mut tables = own_tables(self, "");
         let Some(gateways) = self.gateways() else { return tables };
-        let running: Vec<(String, Arc<Gateway>)> =
-            lock(&gateways.running).iter().map(|(name, one)| (name.clone(), Arc::clone(one))).collect();
-        for (name, gateway) in running {
-            let mut found = gateway.report().unwrap_or_else(|| away(&name, &gateway));
+        for (name, gateway) in gateways.running() {
+            let mut found = gateway.report().unwrap_or_else(|| away(&gateway));
             for row in &mut found.queries {
                 if let Some(query) = row.first_mut() {
                     *query = format!("{query} at {name}");
@@ -203,19 +123,20 @@ impl Runtime {
     /// The gateway of this name, which is started if it does not run yet.
     fn gateway(&self, name: &str) -> Result<Arc<Gateway>, Cause> {
         let gateways = self.gateways().ok_or_else(|| Cause::bug("this runtime starts no gateways"))?;
-        let mut running = lock(&gateways.running);
-        if let Some(gateway) = running.get(name) {
-            return Ok(Arc::clone(gateway));
-        }
-        let folder = gateways.settings.folder.join(name);
+        gateways.get_or_start(name, |settings| self.new_gateway(name, settings))
+    }
+
+    fn new_gateway(&self, name: &str, settings: &GatewaySettings) -> Result<Arc<Gateway>, Cause> {
+        let folder = settings.folder.join(name);
         if folder.join(SOCKET).as_os_str().len() > SOCKET_PATH_MAX {
             let folder = folder.display();
             return Err(Cause::user(format!(
-                "the path {folder} is too long for the socket of a gateway; keep the data in a folder with a shorter path"
+                "the path {folder} is too long for the socket of a gateway; keep the data in a folder with a \
+                 shorter path"
             )));
         }
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        let (own, command) = (name.to_owned(), Arc::clone(&gateways.settings.command));
+        let (own, command) = (name.to_owned(), Arc::clone(&settings.command));
         let (runtime, within) = (self.downgrade(), folder.clone());
         let named = own.clone();
         let beginning = Box::new(move || {
@@ -227,9 +148,7 @@ impl Runtime {
         });
         let endpoint = self.kept_catalog().endpoint(name);
         let command = move || command(&own, &within);
-        let gateway = Gateway::start(name, folder, endpoint, command, beginning)?;
-        running.insert(name.to_owned(), Arc::clone(&gateway));
-        Ok(gateway)
+        Gateway::start(name, folder, endpoint, command, beginning)
     }
 
     /// The definitions behind a version, with these queries, and the newest version.
@@ -264,8 +183,8 @@ impl Session {
     }
 }
 
-fn away(name: &str, gateway: &Gateway) -> StatusTables {
+fn away(gateway: &Gateway) -> StatusTables {
     let reason = gateway.problem().unwrap_or_else(|| "it is being started".to_owned());
-    let query = [name, "away", "", "", "", &reason].map(str::to_owned).to_vec();
+    let query = ["views", "away", "", "", "", &reason].map(str::to_owned).to_vec();
     StatusTables { queries: vec![query], ..StatusTables::default() }
 }

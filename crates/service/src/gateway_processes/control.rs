@@ -23,7 +23,7 @@ const TABLES: u8 = 6;
 
 /// What a gateway is to do.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// Take these definitions in order, and run these parts of views.
     Apply(Vec<CatalogRecord>),
     /// Say how it is.
@@ -34,7 +34,7 @@ pub(super) enum Order {
 
 /// What a gateway answers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Done,
     Failed(Cause),
     Tables(StatusTables),

@@ -1,0 +1,16 @@
+//! The processes of a server's gateways, as the server sees them: started, told what to run, asked how they are, started again.
+
+mod control;
+mod gateway;
+mod gateways;
+mod tables;
+
+pub(crate) use control::{Answer, Order};
+pub(crate) use gateway::Gateway;
+pub use gateways::GatewaySettings;
+pub(crate) use gateways::Gateways;
+pub use tables::StatusTables;
+
+/// What a gateway's folder contains.
+pub(crate) const JOURNAL: &str = "journal";
+pub(crate) const SOCKET: &str = "readers";
