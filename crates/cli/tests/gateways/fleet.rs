@@ -159,17 +159,21 @@ impl Fleet {
         rows.into_iter().map(number).collect()
     }
 
-    /// The rows of a statement as text.
-    pub fn text(&mut self, statement: &str) -> String {
-        let rows = self.client.query(statement).expect("it answers").expect(statement);
+    /// The rows of a statement as text, or why there are none.
+    pub fn answer(&mut self, statement: &str) -> Result<String, String> {
+        let rows = self.client.query(statement).expect("it answers").values()?;
         let line = |row: &Vec<Value>| row.iter().map(text).collect::<Vec<_>>().join("|");
-        rows.iter().map(line).collect::<Vec<_>>().join("\n")
+        Ok(rows.iter().map(line).collect::<Vec<_>>().join("\n"))
+    }
+
+    /// The rows of a statement that is right, as text.
+    pub fn text(&mut self, statement: &str) -> String {
+        self.answer(statement).unwrap_or_else(|error| panic!("{error}\n{statement}"))
     }
 
     /// Why a statement is refused.
     pub fn error(&mut self, statement: &str) -> String {
-        let answer = self.client.query(statement).expect("it answers");
-        answer.values().expect_err(statement)
+        self.answer(statement).expect_err(statement)
     }
 }
 

@@ -20,6 +20,7 @@ mod support;
 #[allow(dead_code)]
 mod value;
 
+use std::fs;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -106,6 +107,40 @@ fn one_gateway_survives_kills() {
 #[test]
 fn two_gateways_survive_kills() {
     survives_kills(2, &[Victim::Gateway(0), Victim::Gateway(1), Victim::Server, Victim::Gateway(1)]);
+}
+
+/// A gateway that cannot begin again, because a file is where its folder was.
+#[test]
+fn without_one_of_its_gateways_a_view_is_never_answered_and_others_are() {
+    let folder = folder_with(&[]);
+    let mut fleet = Fleet::start(folder.path(), 2, 5);
+    fleet.finish();
+    wait_until("every row is there", || fleet.check_whole_cycles(&[5, 5]));
+    fleet.text("CREATE MATERIALIZED VIEW west WITH (start = 'earliest') AS SELECT count(*) AS n FROM cars0");
+    wait_until("it is filled", || fleet.text("SELECT n FROM west") == "50");
+    let gateways = folder.path().join("tides/gateways");
+    fs::rename(gateways.join("g1"), gateways.join("kept")).unwrap();
+    fs::write(gateways.join("g1"), "").unwrap();
+    kill(&fleet.process_of(1));
+    let statement = "SELECT count(*) FROM recent";
+    // Its end takes a moment; until then it has all rows.
+    wait_until("it is away", || match fleet.answer(statement) {
+        Ok(rows) => {
+            assert_eq!(rows, "200");
+            false
+        }
+        Err(error) => error.contains("gateway 'g1' does not answer"),
+    });
+    for _ in 0..20 {
+        let error = fleet.error(statement);
+        assert!(error.contains("gateway 'g1'"), "{error}");
+        assert_eq!(fleet.text("SELECT n FROM west"), "50");
+    }
+    let queries = fleet.text("SHOW QUERIES");
+    assert!(queries.contains("views at g1|away") && queries.contains("west at g0|running"), "{queries}");
+    fs::remove_file(gateways.join("g1")).unwrap();
+    fs::rename(gateways.join("kept"), gateways.join("g1")).unwrap();
+    wait_until("it is back with every row", || fleet.check_whole_cycles(&[5, 5]));
 }
 
 #[test]
