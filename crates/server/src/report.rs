@@ -90,6 +90,11 @@ impl Report {
         Report { severity: Severity::Warning, ..Report::error(code, message) }
     }
 
+    /// The same for a text that the client has not written.
+    pub fn without_place(self) -> Report {
+        Report { position: None, ..self }
+    }
+
     pub fn with_hint(self, hint: impl Into<String>) -> Report {
         Report { hint: Some(hint.into()), ..self }
     }
@@ -121,6 +126,9 @@ impl Report {
             Problem::UnknownFunction => UNDEFINED_FUNCTION,
             Problem::Exists => "42P07",
             Problem::NotSupported => NOT_SUPPORTED,
+            // Snapshot too old.
+            Problem::PastGone => "72000",
+            Problem::NotYet => OBJECT_NOT_READY,
             Problem::Resource => INSUFFICIENT_RESOURCES,
             Problem::Bug => INTERNAL_ERROR,
         };

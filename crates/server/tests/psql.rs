@@ -111,6 +111,15 @@ fn the_catalogue_is_shown() {
     assert!(shown("\\d+").starts_with("public|Big One|view|me|permanent|"), "{}", shown("\\d+"));
     assert!(shown("\\d+ parity").starts_with("odd|bigint||not null||plain|"), "{}", shown("\\d+ parity"));
     assert_eq!(shown("\\df"), "");
+    let functions = "CREATE FUNCTION twice(n BIGINT, \"By How\" DOUBLE) RETURNS DOUBLE AS 'n * \"By How\"';
+        CREATE FUNCTION above(least DOUBLE) RETURNS TABLE(vehicle BIGINT)
+            AS 'SELECT vehicle FROM reports WHERE speed > least'";
+    assert_eq!(text(&psql(&server, &[], &[functions]).unwrap().stderr), "");
+    assert_eq!(
+        shown("\\df"),
+        "public|above|TABLE(vehicle bigint)|least double precision|func\n\
+         public|twice|double precision|n bigint, \"By How\" double precision|func\n"
+    );
     let list = "SELECT array_to_string(ARRAY(SELECT attname FROM pg_attribute AS a WHERE a.attrelid = c.oid \
                 ORDER BY 1), ' ') FROM pg_class AS c WHERE c.relname = 'reports'";
     assert_eq!(shown(list), "at speed vehicle\n");

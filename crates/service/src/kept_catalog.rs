@@ -10,6 +10,7 @@ use tidemill_store::remote::Endpoint;
 use crate::catalog_log::CatalogLog;
 use crate::catalog_record::{CatalogRecord, StartedQuery};
 use crate::error::Error;
+use crate::kept_plans::KeptPlans;
 use crate::user::{User, Users};
 
 /// How often a definition is planned beside those of other sessions, before the others wait for it.
@@ -29,6 +30,8 @@ pub(crate) struct KeptCatalog {
     versions: Mutex<Versions>,
     /// Taken as `versions` is.
     users: Mutex<Users>,
+    /// Of queries against `readable`.
+    plans: KeptPlans,
 }
 
 struct Versions {
@@ -37,6 +40,8 @@ struct Versions {
     defined: Catalog,
     /// The same, with the rows of the views that run. Other queries are planned against it.
     readable: Catalog,
+    /// How often `readable` has changed: by definitions, and by views that start.
+    changes: u64,
     /// The views that were started, by name. They stay when their query has ended.
     views: BTreeMap<String, ViewHandle>,
     /// The gateways that views have parts at, by name, as readers know them; `None`: the sources enter in this process.
@@ -59,17 +64,20 @@ struct Log {
 pub(crate) struct Start(u64);
 
 impl Versions {
-    /// Lets queries read the rows of the views. A view that was dropped or replaced is let go, with its rows.
-    fn attach(&mut self) {
+    /// Lets queries read the rows of the views. A view that was dropped or replaced is let go, with its rows. Returns how often that has
+    /// been so.
+    fn attach(&mut self) -> u64 {
         self.views.retain(|_, view| self.defined.has_view(view));
+        self.changes += 1;
         self.readable = self.defined.clone();
         self.views.values().for_each(|view| self.readable.attach_view(view));
-        let Some(gateways) = &mut self.gateways else { return };
+        let Some(gateways) = &mut self.gateways else { return self.changes };
         for view in self.defined.views_at_gateways() {
             let endpoint = |name: &String| endpoint_of(gateways, name);
             let endpoints = self.defined.gateways_of(&view).iter().map(endpoint).collect();
             self.readable.attach_gateways(&view, endpoints);
         }
+        self.changes
     }
 }
 
@@ -81,8 +89,8 @@ fn endpoint_of(gateways: &mut BTreeMap<String, Arc<Endpoint>>, name: &str) -> Ar
 impl KeptCatalog {
     pub fn new(catalog: Catalog, log: Box<dyn CatalogLog>, users: Users, has_gateways: bool) -> KeptCatalog {
         let gateways = has_gateways.then(BTreeMap::new);
-        let mut versions =
-            Versions { readable: catalog.clone(), defined: catalog, views: BTreeMap::new(), gateways };
+        let (readable, views) = (catalog.clone(), BTreeMap::new());
+        let mut versions = Versions { readable, defined: catalog, changes: 0, views, gateways };
         versions.attach();
         let log = Log {
             log,
@@ -91,7 +99,8 @@ impl KeptCatalog {
             starts: 0,
             announced: BTreeMap::new(),
         };
-        KeptCatalog { log: Mutex::new(log), versions: Mutex::new(versions), users: Mutex::new(users) }
+        let (log, versions, users) = (Mutex::new(log), Mutex::new(versions), Mutex::new(users));
+        KeptCatalog { log, versions, users, plans: KeptPlans::default() }
     }
 
     /// How readers know this gateway.
@@ -109,6 +118,17 @@ impl KeptCatalog {
         lock(&self.versions).readable.clone()
     }
 
+    /// As `readable`, with the number of times that it had changed by then.
+    pub fn readable_at(&self) -> (u64, Catalog) {
+        let versions = lock(&self.versions);
+        (versions.changes, versions.readable.clone())
+    }
+
+    /// The plans of queries against it.
+    pub fn plans(&self) -> &KeptPlans {
+        &self.plans
+    }
+
     /// The view of this name that was started last, unless it was dropped or replaced.
     pub fn view(&self, name: &str) -> Option<ViewHandle> {
         lock(&self.versions).views.get(name).cloned()
@@ -123,7 +143,7 @@ impl KeptCatalog {
     pub fn attach(&self, views: &[ViewHandle]) {
         let mut versions = lock(&self.versions);
         versions.views.extend(views.iter().map(|view| (view.name().to_owned(), view.clone())));
-        versions.attach();
+        self.plans.begin(versions.attach());
     }
 
     /// Makes the next version out of the newest one. It counts once its definitions are in the log. `plan` is called again
@@ -165,7 +185,7 @@ impl KeptCatalog {
             stopped.iter().for_each(|query| log.forget(query));
             let mut versions = lock(&self.versions);
             versions.defined = next;
-            versions.attach();
+            self.plans.begin(versions.attach());
             return Ok((defined, stopped));
         }
         Err(Cause::bug("a definition was never planned").into())
@@ -250,7 +270,7 @@ impl KeptCatalog {
         let mut versions = lock(&self.versions);
         versions.views.extend(views.iter().map(|view| (view.name().to_owned(), next.own_view(view))));
         versions.defined = next;
-        versions.attach();
+        self.plans.begin(versions.attach());
     }
 
     /// Notes that the log says to start a query again.

@@ -61,11 +61,11 @@ pub enum Reply {
 pub struct Session {
     runtime: Runtime,
     /// Plans against the version of the catalogue that the last statement found.
-    planner: Planner,
+    pub(crate) planner: Planner,
     prepared: BTreeMap<String, Statement>,
     cancellation: Cancellation,
     /// Its planner has the same.
-    turns: Arc<SessionTurns>,
+    pub(crate) turns: Arc<SessionTurns>,
     /// Whether its queries stop at what cannot be done as it was asked for.
     is_strict: bool,
     runs_definitions: bool,
@@ -78,8 +78,8 @@ enum Transaction {
     None,
     /// Nothing was read in it yet.
     Begun,
-    /// The views at the cycle that all its queries read.
-    Reading(Box<Catalog>),
+    /// The views at the cycle that all its queries read, and how often the catalogue had changed by then.
+    Reading(u64, Box<Catalog>),
 }
 
 impl Session {
@@ -116,12 +116,18 @@ impl Session {
 
     /// The catalogue against which the next query is planned: the newest version, or that of the transaction.
     pub fn catalog(&mut self) -> Catalog {
+        self.catalog_at().1
+    }
+
+    /// As `catalog`, with the number of times that it had changed by then.
+    fn catalog_at(&mut self) -> (u64, Catalog) {
         if let Transaction::Begun = self.transaction {
-            self.transaction = Transaction::Reading(Box::new(self.runtime.catalog().at_one_cycle()));
+            let (changes, catalog) = self.runtime.kept_catalog().readable_at();
+            self.transaction = Transaction::Reading(changes, Box::new(catalog.at_one_cycle()));
         }
         match &self.transaction {
-            Transaction::Reading(catalog) => catalog.as_ref().clone(),
-            _ => self.runtime.catalog(),
+            Transaction::Reading(changes, catalog) => (*changes, catalog.as_ref().clone()),
+            _ => self.runtime.kept_catalog().readable_at(),
         }
     }
 
@@ -200,6 +206,13 @@ impl Session {
     /// [`RowStream`] is counted there.
     pub fn unread_rows(&self) -> UnreadRows {
         UnreadRows::new(self.settings().memory_of_readers(), self.runtime.unread())
+    }
+
+    /// The session does nothing for some time, and keeps no version of the catalogue: the rows of views that are dropped meanwhile
+    /// would stay in memory.
+    pub fn rest(&mut self) {
+        let nothing = self.planner.catalog().without_definitions();
+        self.planner.set_catalog(nothing);
     }
 
     /// Executes a statement. A definition is added to the catalogue of the runtime; a query is planned and can then be
@@ -328,10 +341,12 @@ impl Session {
         Query { prepared, cancellation, unread, is_strict: self.is_strict }
     }
 
-    /// Plans against the newest version of the catalogue from here on, or against that of the transaction.
-    fn refresh(&mut self) {
-        let catalog = self.catalog();
+    /// Plans against the newest version of the catalogue from here on, or against that of the transaction. Returns how often the
+    /// catalogue had changed by then.
+    pub(crate) fn refresh(&mut self) -> u64 {
+        let (changes, catalog) = self.catalog_at();
         self.planner.set_catalog(catalog);
+        changes
     }
 
     /// Keeps a statement under a name, to be executed any number of times. It is planned each time, against the version of
@@ -462,7 +477,10 @@ impl Session {
 }
 
 /// Waits until a query may be planned; other statements need no turn.
-fn planning<'a>(turns: &'a SessionTurns, statement: &Statement) -> Result<Option<Planning<'a>>, Cause> {
+pub(crate) fn planning<'a>(
+    turns: &'a SessionTurns,
+    statement: &Statement,
+) -> Result<Option<Planning<'a>>, Cause> {
     match statement.kind {
         StatementKind::Query(..) => turns.begin_planning().map(Some),
         _ => Ok(None),

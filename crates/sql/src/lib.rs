@@ -31,7 +31,7 @@ mod translate;
 mod turns;
 
 pub use self::arguments::{Arguments, Value};
-pub use self::catalog::{Catalog, Definition, FailedDefinition, ListedKey, ListedRelation};
+pub use self::catalog::{Catalog, Definition, FailedDefinition, ListedFunction, ListedKey, ListedRelation};
 pub use self::connectors::discard_sink::DiscardSink;
 pub use self::connectors::{
     DefinedSource, Formats, InputFormat, Liveness, OpenSink, OutputFormat, RowFormat, SinkConnector,
@@ -42,7 +42,7 @@ pub use self::gateway_place::GatewayPlace;
 pub use self::generator::Generator;
 pub use self::logical::Names;
 pub use self::planner::{
-    EmbeddedQueries, EmbeddedQuery, EmbeddedSource, PlanStream, Planner, Reply, Surroundings,
+    EmbeddedQueries, EmbeddedQuery, EmbeddedSource, KeptPlan, PlanStream, Planner, Reply, Surroundings,
 };
 pub use self::query::explain::Explained;
 pub use self::query::opened::Opened;

@@ -6,6 +6,8 @@ use std::fmt;
 use datafusion::common::{DataFusionError, Diagnostic, Span};
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
+use crate::text::Problem;
+
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
@@ -13,6 +15,7 @@ pub(crate) struct Refusal {
     pub reason: String,
     /// What can be done instead.
     pub way_out: String,
+    pub problem: Problem,
 }
 
 impl fmt::Display for Refusal {
@@ -25,7 +28,12 @@ impl Error for Refusal {}
 
 /// What is not possible and what can be done instead, as a planning error.
 pub(crate) fn refuse(reason: impl Into<String>, way_out: &str) -> DataFusionError {
-    let refusal = Refusal { reason: reason.into(), way_out: way_out.to_string() };
+    refuse_for(Problem::NotSupported, reason, way_out)
+}
+
+/// The same for another reason than that it is not possible over a stream.
+pub(crate) fn refuse_for(problem: Problem, reason: impl Into<String>, way_out: &str) -> DataFusionError {
+    let refusal = Refusal { reason: reason.into(), way_out: way_out.to_string(), problem };
     DataFusionError::External(Box::new(refusal))
 }
 

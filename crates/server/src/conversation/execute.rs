@@ -2,7 +2,7 @@
 
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_service::Reply;
-use tidemill_sql::{Planner, Reply as Planned, Statement, StatementKind};
+use tidemill_sql::{Parameter, Planner, Reply as Planned, Statement, StatementKind};
 
 use super::answer::{Answer, Rows};
 use super::own_statement::OwnStatement;
@@ -47,6 +47,8 @@ impl Conversation<'_> {
                     self.execute_statement(statement)
                 }
             },
+            Wanted::Prepared(query, values) => self.execute_prepared_query(query, values),
+            Wanted::Prepare(statement) => self.execute_prepare_statement(statement),
             Wanted::SetLocal(statement) => self.set_in_language(statement, true),
             Wanted::Copy(copy) => self.copy(copy),
             Wanted::Cursor(cursor) => self.execute_cursor_statement(cursor),
@@ -73,17 +75,36 @@ impl Conversation<'_> {
             self.writer.report(&replaced?)?;
             return Ok(Answer::Done(tag(&statement.kind)));
         }
+        self.tell_of_stopped_views(statement)?;
+        let requests = self.session.cancellation().requests();
+        let reply = self.session.execute(statement).map_err(Report::from)?;
+        self.answer_of(reply, statement, requests)
+    }
+
+    /// Executes a query that may have been planned before.
+    fn execute_prepared_query(&mut self, query: &Statement, values: &[Parameter]) -> Result<Answer> {
+        self.tell_of_stopped_views(query)?;
+        let requests = self.session.cancellation().requests();
+        let reply = self.session.execute_with(query, values).map_err(Report::from)?;
+        self.answer_of(reply, query, requests)
+    }
+
+    fn tell_of_stopped_views(&mut self, statement: &Statement) -> Result<()> {
         for stopped in self.session.stopped_views(statement).map_err(Report::from)? {
             self.writer.report(&Report::notice(SUCCESSFUL, stopped))?;
         }
-        let requests = self.session.cancellation().requests();
-        match self.session.execute(statement).map_err(Report::from)? {
+        Ok(())
+    }
+
+    /// The answer to a statement. The session had been cancelled `requests` times before it was executed.
+    fn answer_of(&mut self, reply: Reply, statement: &Statement, requests: u32) -> Result<Answer> {
+        match reply {
             Reply::Done(done) if running::is_told(&statement.kind) => {
                 self.writer.report(&Report::notice(SUCCESSFUL, done))?;
                 Ok(Answer::Done(tag(&statement.kind)))
             }
             Reply::Done(text) => {
-                match is_definition {
+                match statement.kind.is_definition() {
                     // What exists already continues as it is.
                     true if !self.session.has_defined() => {
                         self.writer.report(&Report::notice(SUCCESSFUL, text))?;

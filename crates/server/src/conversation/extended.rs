@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use tidemill_sql::{Parameter, ParameterType, StatementKind};
+use tidemill_sql::{Parameter, ParameterType, Statement, StatementKind};
 
 use super::answer::Answer;
 use super::cursor_statement::CursorStatement;
 use super::limits::check_room;
+use super::prepare_statement::PrepareStatement;
 use super::prepared::{Portal, PreparedStatement, Progress};
 use super::type_query;
 use super::wanted::Wanted;
 use super::{Conversation, Result};
+use crate::pg_catalog;
 use crate::report::{
     DUPLICATE_CURSOR, DUPLICATE_STATEMENT, INVALID_CURSOR_NAME, INVALID_STATEMENT_NAME, INVALID_VALUE,
     NOT_SUPPORTED, PROGRAM_LIMIT, PROTOCOL_VIOLATION, Report,
@@ -38,14 +40,22 @@ impl Conversation<'_> {
                 return Err(report.with_hint("prepare each of them, or send them as a simple query").into());
             }
         };
+        if own_answer.is_some() {
+            let (parameters, oids) = (vec![type_query::PARAMETER], vec![type_query::PARAMETER_OID]);
+            let prepared = PreparedStatement::new(wanted, parameters, oids);
+            self.statements.insert(name, Arc::new(prepared));
+            return Ok(self.writer.parse_complete()?);
+        }
+        let prepared = self.prepared_of(wanted, types)?;
+        self.statements.insert(name, Arc::new(prepared));
+        Ok(self.writer.parse_complete()?)
+    }
+
+    /// A statement, prepared for parameters of which some have these types.
+    pub(super) fn prepared_of(&mut self, wanted: Option<Wanted>, types: &[u32]) -> Result<PreparedStatement> {
         let given = types.iter().map(|oid| type_of_parameter(*oid));
         let given = given.collect::<std::result::Result<Vec<_>, _>>();
         let given = given.map_err(|why| Report::error(NOT_SUPPORTED, why))?;
-        if own_answer.is_some() {
-            let (parameters, oids) = (vec![type_query::PARAMETER], vec![type_query::PARAMETER_OID]);
-            self.statements.insert(name, Arc::new(PreparedStatement { wanted, parameters, oids }));
-            return Ok(self.writer.parse_complete()?);
-        }
         let parameters = match wanted.as_ref().and_then(Wanted::query) {
             Some(statement) => {
                 if statement.parameters() > usize::from(u16::MAX) {
@@ -64,11 +74,17 @@ impl Conversation<'_> {
             given.unwrap_or_else(|| kind_of_parameter(*kind).oid())
         };
         let oids = parameters.iter().enumerate().map(oid).collect();
-        self.statements.insert(name, Arc::new(PreparedStatement { wanted, parameters, oids }));
-        Ok(self.writer.parse_complete()?)
+        let query = Self::repeatable(wanted.as_ref());
+        Ok(PreparedStatement::new(wanted, parameters, oids).with_query(query))
     }
 
-    fn prepared(&self, name: &str) -> std::result::Result<Arc<PreparedStatement>, Report> {
+    /// The query whose plan is to be kept. PostgreSQL's catalogue is built again for each query.
+    fn repeatable(wanted: Option<&Wanted>) -> Option<Arc<Statement>> {
+        let query = wanted?.repeatable_query()?;
+        (!pg_catalog::is_named_in(query)).then(|| Arc::new(query.clone()))
+    }
+
+    pub(super) fn prepared(&self, name: &str) -> std::result::Result<Arc<PreparedStatement>, Report> {
         self.statements.get(name).cloned().ok_or_else(|| {
             Report::error(INVALID_STATEMENT_NAME, format!("there is no prepared statement '{name}'"))
         })
@@ -105,9 +121,14 @@ impl Conversation<'_> {
             .into());
         }
         let values = bound(&prepared, &formats, &values)?;
-        let wanted = prepared.wanted.as_ref().map(|wanted| wanted.bind(&values)).transpose()?;
-        let portal_of =
-            Portal { wanted, formats: result_formats, columns: None, progress: Progress::NotStarted };
+        let wanted = prepared.with_values(values)?;
+        let portal_of = Portal {
+            prepared,
+            wanted,
+            formats: result_formats,
+            columns: None,
+            progress: Progress::NotStarted,
+        };
         self.portals.insert(portal, portal_of);
         Ok(self.writer.bind_complete()?)
     }
@@ -116,11 +137,10 @@ impl Conversation<'_> {
         match target {
             Target::Statement(name) => {
                 let prepared = self.prepared(name)?;
-                // What the columns are does not depend on the values.
-                let nulls: Vec<Option<Parameter>> =
-                    prepared.parameters.iter().map(|kind| Some(Parameter::null(*kind))).collect();
-                let wanted = prepared.wanted.as_ref().map(|wanted| wanted.bind(&nulls)).transpose()?;
-                let columns = self.columns_of(wanted.as_ref(), &[])?;
+                let columns = self.columns_of_executed(name, &[])?;
+                if let Some(columns) = &columns {
+                    prepared.tell(columns);
+                }
                 self.writer.parameter_types(&prepared.oids)?;
                 self.write_columns(columns.as_deref())
             }
@@ -147,8 +167,19 @@ impl Conversation<'_> {
         Ok(())
     }
 
+    /// The columns of the rows of a query whose plan is kept.
+    fn columns_of_query(
+        &mut self,
+        query: &Statement,
+        kinds: &[ParameterType],
+        formats: &[u16],
+    ) -> std::result::Result<Option<Vec<Column>>, Report> {
+        let schema = self.session.columns_with(query, kinds).map_err(Report::from)?;
+        Ok(schema.map(|schema| columns(&schema, formats)))
+    }
+
     /// The columns of a statement's rows; `None` if it gives none.
-    fn columns_of(
+    pub(super) fn columns_of(
         &mut self,
         wanted: Option<&Wanted>,
         formats: &[u16],
@@ -158,7 +189,17 @@ impl Conversation<'_> {
             Some(Wanted::Cursor(CursorStatement::Fetch { name, is_move: false, .. })) => {
                 self.columns_of_cursor(name, formats).map(Some)
             }
-            Some(Wanted::Cursor(_)) => Ok(None),
+            Some(Wanted::Cursor(_) | Wanted::Prepare(PrepareStatement::Prepare { .. })) => Ok(None),
+            Some(Wanted::Prepare(PrepareStatement::Execute { is_explained: true, .. })) => {
+                Ok(Some(columns(&text_schema(&[PLAN_COLUMN]), formats)))
+            }
+            Some(Wanted::Prepare(PrepareStatement::Execute { name, .. })) => {
+                self.columns_of_executed(name, formats)
+            }
+            Some(Wanted::Prepared(query, values)) => {
+                let kinds: Vec<ParameterType> = values.iter().map(|value| value.kind).collect();
+                self.columns_of_query(query, &kinds, formats)
+            }
             Some(Wanted::Own(own)) => {
                 let names = own.columns();
                 Ok(names.map(|names| columns(&text_schema(&names), formats)))
@@ -207,6 +248,10 @@ impl Conversation<'_> {
                     return self.fetch(fetch, true);
                 }
                 Answer::Rows(mut rows) => {
+                    let known = rows.schema().map(|schema| columns(schema, &portal.formats));
+                    if known.is_some_and(|columns| !portal.prepared.has_columns(&columns)) {
+                        return Err(other_columns().into());
+                    }
                     match &portal.columns {
                         Some(columns) => rows.set_columns(columns.clone()),
                         None => {
@@ -244,6 +289,12 @@ impl Conversation<'_> {
     }
 }
 
+/// In PostgreSQL's words, by which drivers know that they should prepare the statement again.
+fn other_columns() -> Report {
+    let report = Report::error(NOT_SUPPORTED, "cached plan must not change result type");
+    report.with_hint("what the statement reads was defined again with other columns; prepare it again")
+}
+
 fn no_portal(name: &str) -> Report {
     Report::error(INVALID_CURSOR_NAME, format!("there is no portal '{name}'"))
 }
@@ -253,7 +304,7 @@ fn bound(
     prepared: &PreparedStatement,
     formats: &[u16],
     values: &[Option<Vec<u8>>],
-) -> std::result::Result<Vec<Option<Parameter>>, Report> {
+) -> std::result::Result<Vec<Parameter>, Report> {
     let is_binary = |index: usize| match formats {
         [] => false,
         [all] => *all == 1,
@@ -262,7 +313,7 @@ fn bound(
     let values = values.iter().zip(&prepared.parameters).enumerate();
     let value = |(index, (value, kind)): (usize, (&Option<Vec<u8>>, &tidemill_sql::ParameterType))| {
         let read = parameter(*kind, is_binary(index), value.as_deref());
-        read.map(Some).map_err(|why| Report::error(INVALID_VALUE, format!("${}: {why}", index + 1)))
+        read.map_err(|why| Report::error(INVALID_VALUE, format!("${}: {why}", index + 1)))
     };
     values.map(value).collect()
 }

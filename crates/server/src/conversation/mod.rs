@@ -14,6 +14,7 @@ mod execute;
 mod extended;
 mod limits;
 mod own_statement;
+mod prepare_statement;
 mod prepared;
 mod savepoints;
 mod transaction_settings;

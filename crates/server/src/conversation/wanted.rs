@@ -1,6 +1,7 @@
 //! A statement as a client has sent it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use tidemill_service::Role;
 use tidemill_sql::{Parameter, Piece, Statement, StatementKind};
@@ -8,6 +9,7 @@ use tidemill_sql::{Parameter, Piece, Statement, StatementKind};
 use super::copy_statement::CopyStatement;
 use super::cursor_statement::CursorStatement;
 use super::own_statement::OwnStatement;
+use super::prepare_statement::PrepareStatement;
 use crate::identity::{self, Identity};
 use crate::report::Report;
 
@@ -17,7 +19,10 @@ pub(crate) enum Wanted {
     Own(OwnStatement),
     Copy(CopyStatement),
     Cursor(CursorStatement),
+    Prepare(PrepareStatement),
     Statement(Box<Statement>),
+    /// A query that was prepared, with the values of its parameters.
+    Prepared(Arc<Statement>, Arc<[Parameter]>),
     /// `SET LOCAL` of a setting of the language: the statement without `LOCAL`.
     SetLocal(Box<Statement>),
 }
@@ -36,9 +41,11 @@ impl Wanted {
     pub fn needed_role(&self, identity: &Identity) -> Role {
         match self {
             Wanted::Own(OwnStatement::User(statement)) => statement.needed_role(identity),
-            Wanted::Own(_) => Role::Reader,
+            // What is executed is looked at for itself.
+            Wanted::Own(_) | Wanted::Prepare(_) => Role::Reader,
             Wanted::Copy(CopyStatement::In { .. }) => Role::Writer,
             Wanted::Statement(_)
+            | Wanted::Prepared(..)
             | Wanted::SetLocal(_)
             | Wanted::Copy(CopyStatement::Out { .. })
             | Wanted::Cursor(_) => {
@@ -51,9 +58,10 @@ impl Wanted {
     pub fn query(&self) -> Option<&Statement> {
         match self {
             Wanted::Statement(statement) | Wanted::SetLocal(statement) => Some(statement),
+            Wanted::Prepared(query, _) => Some(query),
             Wanted::Copy(CopyStatement::Out { query, .. }) => Some(query),
             Wanted::Cursor(CursorStatement::Declare { query, .. }) => Some(query),
-            Wanted::Own(_) | Wanted::Copy(_) | Wanted::Cursor(_) => None,
+            Wanted::Own(_) | Wanted::Copy(_) | Wanted::Cursor(_) | Wanted::Prepare(_) => None,
         }
     }
 
@@ -72,14 +80,26 @@ impl Wanted {
         })
     }
 
+    /// The query, if it can be executed any number of times without anything but its values being different: it calls nothing that
+    /// changes a setting.
+    pub fn repeatable_query(&self) -> Option<&Statement> {
+        match self {
+            Wanted::Statement(statement) if matches!(statement.kind, StatementKind::Query(..)) => {
+                statement.setting_calls().is_ok_and(|calls| calls.is_empty()).then_some(statement)
+            }
+            _ => None,
+        }
+    }
+
     /// The same with values in the place of parameters.
-    pub fn bind(&self, values: &[Option<Parameter>]) -> Result<Wanted, Report> {
+    pub fn bind(&self, values: &[Parameter]) -> Result<Wanted, Report> {
+        let values: Vec<Option<Parameter>> = values.iter().cloned().map(Some).collect();
         let mut bound = self.clone();
         if let Wanted::Statement(query)
         | Wanted::Copy(CopyStatement::Out { query, .. })
         | Wanted::Cursor(CursorStatement::Declare { query, .. }) = &mut bound
         {
-            **query = query.bind(values).map_err(Report::from)?;
+            **query = query.bind(&values).map_err(Report::from)?;
         }
         Ok(bound)
     }
@@ -91,6 +111,9 @@ impl Wanted {
         }
         if let Some(cursor) = CursorStatement::read(piece, &words) {
             return cursor.map(Wanted::Cursor);
+        }
+        if let Some(prepare) = PrepareStatement::read(piece, &words) {
+            return prepare.map(Wanted::Prepare);
         }
         match OwnStatement::read(&words) {
             Some(Ok(own)) => Ok(Wanted::Own(own)),

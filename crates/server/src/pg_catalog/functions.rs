@@ -10,13 +10,13 @@ use tidemill_engine::arrow::array::{ArrayRef, BooleanArray, Int64Array, StringAr
 use tidemill_engine::arrow::schema::DataType;
 use tidemill_sql::Planner;
 
-use super::numbers::oid;
+use super::numbers::{oid, type_number};
 use super::relations::Relations;
 use crate::session_settings::SessionSettings;
 use crate::values::TYPES;
 
 /// The functions that there are.
-pub(super) const NAMES: [&str; 38] = [
+pub(super) const NAMES: [&str; 41] = [
     "col_description",
     "current_catalog",
     "current_database",
@@ -33,6 +33,9 @@ pub(super) const NAMES: [&str; 38] = [
     "pg_function_is_visible",
     "pg_get_constraintdef",
     "pg_get_expr",
+    "pg_get_function_arguments",
+    "pg_get_function_identity_arguments",
+    "pg_get_function_result",
     "pg_get_indexdef",
     "pg_get_userbyid",
     "pg_get_viewdef",
@@ -191,12 +194,6 @@ fn catalogue_oid(name: &str) -> Option<i64> {
         ("pg_namespace", 2615),
     ];
     known.iter().find(|(known, _)| *known == name).map(|(_, oid)| *oid)
-}
-
-/// The number of the type that SQL calls so.
-fn type_number(name: &str) -> Option<i64> {
-    let known = TYPES.iter().find(|row| row.name == name || row.short_name == name);
-    known.map(|row| i64::from(row.oid))
 }
 
 fn type_name(oid: i64) -> String {

@@ -1,5 +1,7 @@
 //! The numbers by which PostgreSQL's catalogue knows everything.
 
+use crate::values::TYPES;
+
 pub(super) const PG_CATALOG: i64 = 11;
 pub(super) const PUBLIC: i64 = 2200;
 pub(super) const INFORMATION_SCHEMA: i64 = 13_000;
@@ -14,4 +16,10 @@ pub(super) fn oid(name: &str) -> i64 {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     FIRST_OID + (hash % (1 << 30)) as i64
+}
+
+/// The number of the type that SQL calls so.
+pub(super) fn type_number(name: &str) -> Option<i64> {
+    let known = TYPES.iter().find(|row| row.name == name || row.short_name == name);
+    known.map(|row| i64::from(row.oid))
 }

@@ -2,10 +2,11 @@
 
 use tidemill_engine::arrow::schema::Field;
 use tidemill_service::{Role, User};
-use tidemill_sql::{Catalog, ListedRelation, RelationKind};
+use tidemill_sql::{Catalog, ListedFunction, ListedRelation, RelationKind};
 
 use super::indexes::{self, Index, PG_CONSTRAINT, PG_INDEX, PG_OPCLASS};
 use super::numbers::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, oid};
+use super::procedures::{self, PG_PROC};
 use super::table::Cell;
 use super::table::CellKind::{Flag, Number, Text, Texts};
 use super::table::{CellKind, Table};
@@ -13,7 +14,7 @@ use crate::session_settings::SessionSettings;
 use crate::values::{Kind, TYPES};
 
 /// The relations that there are. Those of `information_schema` have its name before theirs.
-pub(super) const NAMES: [&str; 23] = [
+pub(super) const NAMES: [&str; 24] = [
     "information_schema_columns",
     "information_schema_key_column_usage",
     "information_schema_schemata",
@@ -30,6 +31,7 @@ pub(super) const NAMES: [&str; 23] = [
     "pg_matviews",
     "pg_namespace",
     "pg_opclass",
+    "pg_proc",
     "pg_roles",
     "pg_settings",
     "pg_stat_user_tables",
@@ -42,6 +44,8 @@ pub(super) const NAMES: [&str; 23] = [
 /// The catalogue, as PostgreSQL has it.
 pub(super) struct Relations {
     pub relations: Vec<ListedRelation>,
+    /// Those that are defined in SQL.
+    pub functions: Vec<ListedFunction>,
     settings: Vec<(&'static str, String)>,
     pub user: String,
     /// Those of the database; none if nobody is asked who he is.
@@ -63,7 +67,8 @@ impl Relations {
     pub fn new(catalog: &Catalog, users: Vec<User>, settings: &SessionSettings) -> Relations {
         let user = settings.get("session_authorization").unwrap_or_default().to_owned();
         let settings = settings.all().map(|(name, value)| (name, value.to_owned())).collect();
-        Relations { relations: catalog.listed(), settings, user, users, lists_materialized: true }
+        let (relations, functions) = (catalog.listed(), catalog.listed_functions());
+        Relations { relations, functions, settings, user, users, lists_materialized: true }
     }
 
     /// A relation by its name.
@@ -83,6 +88,7 @@ impl Relations {
             "pg_constraint" => {
                 (PG_CONSTRAINT, self.indexes().filter_map(|index| index.constraint_row()).collect())
             }
+            "pg_proc" => (PG_PROC, procedures::rows(&self.functions)),
             "pg_opclass" => (PG_OPCLASS, indexes::operator_classes()),
             "pg_roles" | "pg_authid" => (PG_ROLES, self.roles()),
             "pg_user" => (

@@ -1,13 +1,13 @@
 //! Relations of PostgreSQL's catalogue for what does not exist here. They have the columns that clients name, and no rows.
 
-use super::table::CellKind::{self, Flag, Number, Numbers, Text};
+use super::table::CellKind::{self, Flag, Number, Text};
 use super::table::Table;
 
 /// The columns of a relation.
 type Columns = &'static [(&'static str, CellKind)];
 
 /// The relations that there are.
-const RELATIONS: [(&str, Columns); 14] = [
+const RELATIONS: [(&str, Columns); 13] = [
     ("pg_attrdef", &[("oid", Number), ("adrelid", Number), ("adnum", Number), ("adbin", Text)]),
     (
         "pg_collation",
@@ -33,19 +33,6 @@ const RELATIONS: [(&str, Columns); 14] = [
     ("pg_extension", &[("oid", Number), ("extname", Text), ("extnamespace", Number), ("extversion", Text)]),
     ("pg_foreign_table", &[("ftrelid", Number), ("ftserver", Number), ("ftoptions", Text)]),
     ("pg_inherits", &[("inhrelid", Number), ("inhparent", Number), ("inhseqno", Number)]),
-    (
-        "pg_proc",
-        &[
-            ("oid", Number),
-            ("proname", Text),
-            ("pronamespace", Number),
-            ("proowner", Number),
-            ("prokind", Text),
-            ("proretset", Flag),
-            ("prorettype", Number),
-            ("proargtypes", Numbers),
-        ],
-    ),
     ("pg_range", &[("rngtypid", Number), ("rngsubtype", Number), ("rngmultitypid", Number)]),
     (
         "pg_rewrite",

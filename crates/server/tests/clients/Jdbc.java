@@ -77,6 +77,21 @@ public class Jdbc {
             equal(statement.getMetaData().getColumnTypeName(1), "int8");
             equal(column(statement.executeQuery(), "name"), List.of("pear", "plum"));
         }
+        // From the fifth time on, the driver prepares the statement on the server, by a name.
+        try (PreparedStatement statement = connection.prepareStatement(
+                "SELECT st_distance(st_point(?, ?), st_point(price, 0)) AS far, upper(?) FROM prices WHERE id = ?")) {
+            for (int time = 0; time < 8; time++) {
+                statement.setDouble(1, 1.5);
+                statement.setDouble(2, time);
+                statement.setString(3, "tide");
+                statement.setLong(4, 1);
+                try (ResultSet row = statement.executeQuery()) {
+                    equal(row.next(), true);
+                    equal(row.getDouble("far"), (double) time);
+                    equal(row.getString(2), "TIDE");
+                }
+            }
+        }
         connection.setAutoCommit(false);
         connection.setReadOnly(true);
         try (Statement statement = connection.createStatement()) {

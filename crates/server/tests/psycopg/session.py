@@ -56,6 +56,11 @@ def parameters(connection):
     for value in range(8):
         rows = connection.execute(above, (value, 2), prepare=value > 2).fetchall()
         equal(rows, [(value + 1,), (value + 2,)][: 9 - value])
+    # A function's parameters have the types that it takes, whatever the client says about them.
+    place = "SELECT st_x(st_point(%s, %s)), st_distance(st_point(%s, 0), st_point(0, 4)), upper(%s), coalesce(%s, 7)"
+    for given in ((1, 2.5, 3, "tide", None), (1.0, 2, 3.0, "tide", 7)):
+        for prepare in (False, True):
+            equal(connection.execute(place, given, prepare=prepare).fetchone(), (1.0, 5.0, "TIDE", 7))
     with connection.cursor() as cursor:
         cursor.executemany("SELECT value FROM sequence(count => 3) WHERE value = %s", [(0,), (1,)], returning=True)
         equal(cursor.fetchall(), [(0,)])

@@ -6,9 +6,10 @@ use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::logical_expr::LogicalPlan;
 
 use super::Catalog;
+use crate::defined_functions::DefinedFunction;
 use crate::logical::header;
 use crate::relations::named_relations::{Materialized, Relation};
-use crate::statement::RelationKind;
+use crate::statement::{FunctionResult, RelationKind, StatementKind, TypedName};
 
 /// Something that queries can name in FROM.
 #[derive(Clone, Debug)]
@@ -32,7 +33,45 @@ pub struct ListedKey {
     pub is_unique: bool,
 }
 
+/// A function that is defined in SQL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedFunction {
+    /// Its name.
+    pub name: String,
+    /// Its parameters with their types, as they were written.
+    pub parameters: Vec<(String, String)>,
+    /// The type of its value; `None`: it gives rows.
+    pub value: Option<String>,
+    /// The columns of its rows with their types; none if it gives a value.
+    pub columns: Vec<(String, String)>,
+}
+
 impl Catalog {
+    /// The functions that are defined in SQL, by name.
+    ///
+    /// ```
+    /// use tidemill_sql::{Planner, parse};
+    /// let mut planner = Planner::new();
+    /// let text = "CREATE FUNCTION twice(n BIGINT) RETURNS BIGINT AS 'n * 2'";
+    /// planner.execute(&parse(text, "example").unwrap()[0]).unwrap();
+    /// let functions = planner.catalog().listed_functions();
+    /// assert_eq!((functions[0].name.as_str(), functions[0].value.as_deref()), ("twice", Some("BIGINT")));
+    /// ```
+    pub fn listed_functions(&self) -> Vec<ListedFunction> {
+        let typed = |all: &[TypedName]| -> Vec<(String, String)> {
+            all.iter().map(|one| (one.name.value.clone(), one.data_type.to_string())).collect()
+        };
+        let listed = |(name, function): (&String, &Arc<DefinedFunction>)| {
+            let StatementKind::CreateFunction(create) = &function.definition.kind else { return None };
+            let (value, columns) = match &create.result {
+                FunctionResult::Value((data_type, _)) => (Some(data_type.to_string()), Vec::new()),
+                FunctionResult::Rows(columns) => (None, typed(columns)),
+            };
+            Some(ListedFunction { name: name.clone(), parameters: typed(&create.parameters), value, columns })
+        };
+        self.defined.iter().filter_map(listed).collect()
+    }
+
     /// What queries can name in FROM, by name.
     pub fn listed(&self) -> Vec<ListedRelation> {
         let listed = |(name, relation): (&str, &Relation)| {

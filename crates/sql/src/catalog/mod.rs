@@ -22,7 +22,7 @@ pub use self::definition::Definition;
 pub use self::failed::FailedDefinition;
 pub(crate) use self::failed::{defined, is_insert};
 pub(crate) use self::instructions::{Instructions, Requested};
-pub use self::listing::{ListedKey, ListedRelation};
+pub use self::listing::{ListedFunction, ListedKey, ListedRelation};
 use crate::connectors::{self, ConnectorTable, SinkDefinition};
 use crate::defined_functions::DefinedFunctions;
 use crate::extension::Registry;
@@ -32,6 +32,7 @@ use crate::query::time_contract::TimeContract;
 use crate::query::view::ViewHandle;
 use crate::relations::named_relations::{NamedRelations, Relation, ViewDefinition};
 use crate::relations::source_definition::SourceDefinition;
+use crate::relations::stored_rows::StoredRows;
 use crate::statement::{RelationKind, Statement};
 
 /// A defined sink, and its input.
@@ -50,6 +51,8 @@ pub(crate) struct SinkEntry {
 /// A catalogue also knows what the program has registered: functions, aggregates, operators, generators and connectors. These are no
 /// definitions, so a program registers them each time it starts.
 ///
+/// A clone shares what it has with the original, until one of them changes.
+///
 /// ```
 /// use tidemill_sql::{Planner, parse};
 /// let mut planner = Planner::new();
@@ -64,9 +67,9 @@ pub(crate) struct SinkEntry {
 /// ```
 #[derive(Clone)]
 pub struct Catalog {
-    definitions: Vec<Arc<Definition>>,
+    definitions: Arc<Vec<Arc<Definition>>>,
     pub(crate) relations: NamedRelations,
-    pub(crate) sinks: BTreeMap<String, SinkEntry>,
+    pub(crate) sinks: Arc<BTreeMap<String, SinkEntry>>,
     pub(crate) places: BTreeMap<String, PlaceGroup>,
     pub(crate) pools: BTreeMap<String, Arc<PoolDefinition>>,
     /// The functions that are defined in SQL.
@@ -84,21 +87,33 @@ impl Catalog {
     /// Version 0: no definitions, the built-in generators and functions.
     pub(crate) fn empty() -> Catalog {
         let generators = connectors::built_in_generators();
-        let registry = Registry { generators, ..Registry::default() };
+        let registry = Arc::new(Registry { generators, ..Registry::default() });
+        Catalog { registry, connectors: Arc::new(connectors::built_in()), ..Catalog::nothing() }
+    }
+
+    fn nothing() -> Catalog {
         Catalog {
-            definitions: Vec::new(),
+            definitions: Arc::default(),
             relations: NamedRelations::default(),
-            sinks: BTreeMap::new(),
+            sinks: Arc::default(),
             places: BTreeMap::new(),
             pools: BTreeMap::new(),
             defined: DefinedFunctions::new(),
             uses: FunctionUses::default(),
             failed: Vec::new(),
             functions: Arc::default(),
-            registry: Arc::new(registry),
-            connectors: Arc::new(connectors::built_in()),
+            registry: Arc::default(),
+            connectors: Arc::default(),
             has_attached_views: false,
         }
+    }
+
+    /// Without definitions, and without the rows of views: only what the program has registered.
+    #[must_use]
+    pub fn without_definitions(&self) -> Catalog {
+        let (functions, registry) = (Arc::clone(&self.functions), Arc::clone(&self.registry));
+        let connectors = Arc::clone(&self.connectors);
+        Catalog { functions, registry, connectors, ..Catalog::nothing() }
     }
 
     /// Its version: the number of its definitions.
@@ -126,7 +141,11 @@ impl Catalog {
         {
             self.forget_failed(kind, name);
         }
-        self.definitions.push(Arc::new(Definition { version, statement: text, idle_after }));
+        Arc::make_mut(&mut self.definitions).push(Arc::new(Definition {
+            version,
+            statement: text,
+            idle_after,
+        }));
     }
 
     /// Adds a definition that has no effect, because it could not be executed again.
@@ -138,13 +157,13 @@ impl Catalog {
             Some((RelationKind::Pool, name)) => drop(self.pools.remove(name)),
             Some((RelationKind::Function, name)) => drop(self.defined.remove(name)),
             Some((RelationKind::Sink, _)) if is_insert => {}
-            Some((RelationKind::Sink, name)) => drop(self.sinks.remove(name)),
+            Some((RelationKind::Sink, name)) => drop(Arc::make_mut(&mut self.sinks).remove(name)),
             Some((_, name)) => drop(self.relations.remove(name)),
             None => {}
         }
         // What it uses cannot be dropped: where the definition does not fail, it could not be dropped either.
         statement.inspect(|statement| self.note_uses(statement));
-        self.definitions.push(Arc::clone(&failed.definition));
+        Arc::make_mut(&mut self.definitions).push(Arc::clone(&failed.definition));
         self.failed.push(Arc::new(failed));
     }
 
@@ -226,11 +245,7 @@ impl Catalog {
     #[must_use]
     pub fn at_one_cycle(&self) -> Catalog {
         let stored = |(name, relation): (&str, &Relation)| {
-            let rows = match relation {
-                Relation::Source(rows) => rows,
-                Relation::View(view) => view.rows.as_ref()?,
-                Relation::Process(_) => return None,
-            };
+            let rows = attached(relation)?;
             Some((name.to_owned(), Arc::clone(rows), rows.stored.clone()?))
         };
         let views: Vec<_> = self.relations.iter().filter_map(stored).collect();
@@ -248,6 +263,11 @@ impl Catalog {
         }
         pinned.at_part_versions();
         pinned
+    }
+
+    /// The rows of the view of this name, if they are in a store.
+    pub(crate) fn stored_rows(&self, name: &str) -> Option<&StoredRows> {
+        attached(self.relations.get(name)?)?.stored.as_ref()
     }
 
     /// Whether queries may read rows that only this process has.
@@ -324,5 +344,14 @@ impl Catalog {
             }
         };
         self.relations.iter().flat_map(|(_, relation)| columns(relation)).collect()
+    }
+}
+
+/// What is read of a relation as it is, and not computed.
+fn attached(relation: &Relation) -> Option<&Arc<SourceDefinition>> {
+    match relation {
+        Relation::Source(rows) => Some(rows),
+        Relation::View(view) => view.rows.as_ref(),
+        Relation::Process(_) => None,
     }
 }

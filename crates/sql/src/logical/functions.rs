@@ -164,6 +164,13 @@ pub(crate) fn with_now(expression: Expr, now: &Expr) -> Result<Transformed<Expr>
     })
 }
 
+/// Whether an expression reads the closing time of the cycle.
+pub(crate) fn reads_clock(expression: &Expr) -> Result<bool> {
+    expression.contains(|part| {
+        Ok(matches!(part, Expr::ScalarFunction(call) if [NOW, CURRENT_DATE, CURRENT_TIME].contains(&call.func.name())))
+    })
+}
+
 /// `tumble(time, size)` as a scalar function.
 pub(crate) fn window_start() -> ScalarUDF {
     ScalarUDF::new_from_impl(WindowStart::default())

@@ -62,12 +62,14 @@ pub(crate) use count_windows::CountWindowsNode;
 pub(crate) use exact_totals::exact_total;
 pub(crate) use finite::is_finite;
 pub(crate) use floats::{as_key, with_one_nan_in};
-pub(crate) use functions::{Functions, WINDOW_START, interval_ns, length_ns, window_start, with_now};
+pub(crate) use functions::{
+    Functions, WINDOW_START, interval_ns, length_ns, reads_clock, window_start, with_now,
+};
 pub(crate) use last_of_key::{Key, LastOfKey};
 pub(crate) use names::{header, same_name, shown, shown_rows, shown_text};
 pub(crate) use operator_call::OperatorCall;
-pub(crate) use optimize::optimize;
-pub(crate) use place_functions::with_point;
+pub(crate) use optimize::{fold, optimize};
+pub(crate) use place_functions::{number_arguments, with_point};
 pub use plan_error::Names;
 pub(crate) use process::{Postfilter, ProcessMark, ProcessNode};
 pub(crate) use provider::Provider;

@@ -45,6 +45,19 @@ pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<Log
         Arc::new(EliminateGroupByConstant::new()),
         Arc::new(OptimizeProjections::new()),
     ];
+    by_rules(plan, rules, options)
+}
+
+/// The plan in which expressions that read no column are computed, after its parameters have got values.
+pub(crate) fn fold(plan: LogicalPlan) -> Result<LogicalPlan> {
+    by_rules(plan, vec![Arc::new(SimplifyExpressions::new())], &ConfigOptions::default())
+}
+
+fn by_rules(
+    plan: LogicalPlan,
+    rules: Vec<Arc<dyn OptimizerRule + Send + Sync>>,
+    options: &ConfigOptions,
+) -> Result<LogicalPlan> {
     // No start time: now() is the closing time of each cycle, not of the planning.
     let context = OptimizerContext::new_with_config_options(Arc::new(options.clone()))
         .without_query_execution_start_time();

@@ -22,6 +22,16 @@ pub(super) fn functions() -> [ScalarUDF; 8] {
     [Point, X, Y, Distance, DistanceWithin, Envelope, Within, Intersects].map(function)
 }
 
+/// The arguments of a function, from 0, that are single numbers.
+pub(crate) fn number_arguments(function: &str) -> std::ops::Range<usize> {
+    match function {
+        "st_point" => 0..2,
+        "st_makeenvelope" => 0..4,
+        "st_dwithin" => 2..3,
+        _ => 0..0,
+    }
+}
+
 /// What queries call the point of a row.
 const POINT: &str = "point";
 

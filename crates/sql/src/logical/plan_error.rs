@@ -85,7 +85,7 @@ impl TextError {
             DataFusionError::External(inner) if inner.is::<Refusal>() => {
                 let refusal = inner.downcast_ref::<Refusal>().expect("it is one");
                 let place = context.diagnosed().or_else(|| place_of(&refusal.reason, statement));
-                let error = context.error(place, refusal.reason.clone()).of(Problem::NotSupported);
+                let error = context.error(place, refusal.reason.clone()).of(refusal.problem);
                 error.with_hint(refusal.way_out.clone())
             }
             DataFusionError::ResourcesExhausted(_) => context.plan(&root.message()).of(Problem::Resource),

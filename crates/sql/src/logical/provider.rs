@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DataFusionError, Result, SchemaError, TableReference, plan_err};
@@ -60,6 +60,8 @@ pub(crate) struct Provider<'a> {
     opened: Arc<Mutex<Vec<OpenedFile>>>,
     /// What calls in FROM give, so that a call that occurs again, in whatever function, is planned once.
     planned: Arc<Mutex<Vec<PlannedCall>>>,
+    /// The types of the parameters that have no values yet, in their order.
+    parameters: Vec<FieldRef>,
 }
 
 impl<'a> Provider<'a> {
@@ -81,7 +83,7 @@ impl<'a> Provider<'a> {
         options.sql_parser.collect_spans = true;
         options.sql_parser.map_string_types_to_utf8view = false;
         let (rows, failed) = (BTreeMap::new(), BTreeMap::new());
-        let (opened, planned) = (Arc::default(), Arc::default());
+        let (opened, planned, parameters) = (Arc::default(), Arc::default(), Vec::new());
         Provider {
             catalog,
             functions,
@@ -93,7 +95,18 @@ impl<'a> Provider<'a> {
             options,
             opened,
             planned,
+            parameters,
         }
+    }
+
+    /// The same for queries whose parameters have these types, and no values yet.
+    pub fn for_parameters(&self, parameters: Vec<FieldRef>) -> Provider<'a> {
+        Provider { parameters, ..self.with_functions(self.defined) }
+    }
+
+    /// Whether a query has named a file in place of a relation.
+    pub fn has_opened_files(&self) -> bool {
+        !lock(&self.opened).is_empty()
     }
 
     /// With names whose definitions have failed, for messages.
@@ -125,6 +138,7 @@ impl<'a> Provider<'a> {
             options: self.options.clone(),
             opened: Arc::clone(&self.opened),
             planned: Arc::clone(&self.planned),
+            parameters: self.parameters.clone(),
         }
     }
 
@@ -192,19 +206,25 @@ impl<'a> Provider<'a> {
         let mut query = naming.name(query);
         spelling.spell(&mut query);
         super::time_patterns::translate(&mut query)?;
-        let planner = SqlToRel::new_with_options(self, parser_options());
         if let Some(replaced) = super::spelling::with_replaced_columns(&query)
-            && let Err(error) = planner.sql_statement_to_plan(ast::Statement::Query(Box::new(replaced)))
+            && let Err(error) = self.as_written(replaced)
             && is_unknown_column(&error)
         {
             return Err(error);
         }
-        let planner = SqlToRel::new_with_options(self, parser_options());
-        let written = planner.sql_statement_to_plan(ast::Statement::Query(Box::new(query)))?;
+        let written = self.as_written(query)?;
         super::check_order(&written)?;
         let plan = super::distinct_on::without_distinct_on(written.clone())?;
         super::check_repeatable(&plan)?;
         Ok((written, super::optimize(plan, &self.options)?))
+    }
+
+    fn as_written(&self, query: ast::Query) -> Result<LogicalPlan> {
+        let types = self.parameters.iter().map(|field| Some(Arc::clone(field))).collect();
+        let mut context = PlannerContext::new().with_prepare_param_data_types(types);
+        let planner = SqlToRel::new_with_options(self, parser_options());
+        let statement = ast::Statement::Query(Box::new(query));
+        planner.sql_statement_to_plan_with_context(statement, &mut context)
     }
 
     /// The plan of a view in which views that run are read instead of computed again. It was planned when none of them ran.

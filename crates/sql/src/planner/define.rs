@@ -173,7 +173,7 @@ impl Planner {
             }
         };
         let entry = SinkEntry { definition, max_latency, contract, beginning, inputs };
-        self.catalog.sinks.insert(create.name.value.clone(), entry);
+        Arc::make_mut(&mut self.catalog.sinks).insert(create.name.value.clone(), entry);
         Ok(Reply::Done(format!("sink {} created", create.name)))
     }
 
@@ -201,7 +201,7 @@ impl Planner {
         let bound = max_latency(options)?;
         let plan = self.sink_input(query, statement)?;
         let names: Vec<String> = self.catalog.sinks.keys().cloned().collect();
-        let Some(entry) = self.catalog.sinks.get_mut(sink.as_str()) else {
+        let Some(entry) = Arc::make_mut(&mut self.catalog.sinks).get_mut(sink.as_str()) else {
             let error = statement.error(sink.span, format!("there is no sink '{sink}'"));
             return Err(match crate::closest(sink.as_str(), names.iter().map(String::as_str)) {
                 Some(meant) => error.with_hint(format!("did you mean {meant}?")),
@@ -253,7 +253,7 @@ impl Planner {
                         }
                         drop(self.catalog.pools.remove(name.as_str()));
                     }
-                    RelationKind::Sink => drop(self.catalog.sinks.remove(name.as_str())),
+                    RelationKind::Sink => drop(Arc::make_mut(&mut self.catalog.sinks).remove(name.as_str())),
                     _ => drop(self.catalog.relations.remove(name.as_str())),
                 }
                 self.catalog.forget_failed(kind, name.as_str());

@@ -1,12 +1,14 @@
 //! A planner: what a statement means under a version of the catalogue, with the settings of a session.
 
 mod alter;
+mod argument_types;
 mod deadlines;
 mod deep_plans;
 mod define;
 mod embedded;
 mod functions;
 mod gateways;
+mod kept_plan;
 mod member;
 mod paths;
 mod pools;
@@ -33,6 +35,7 @@ use self::alter::no_changes;
 use self::deadlines::may_start;
 use self::deep_plans::with_deep_stack;
 pub use self::embedded::{EmbeddedQueries, EmbeddedQuery, EmbeddedSource, PlanStream, Surroundings};
+pub use self::kept_plan::KeptPlan;
 use self::requests::Request;
 use self::select::{select_all, select_call, select_each};
 use crate::catalog::{Catalog, Requested};
@@ -109,17 +112,6 @@ impl Planner {
         Planner { catalog, settings, opens_files: true, turns, checks_deadlines: false, paths_in: None }
     }
 
-    /// Whether its queries may name a file in place of a relation (`FROM 'clicks.csv'`). It may at first; a server refuses
-    /// it to users who are not to see the files of its machine.
-    pub fn set_opens_files(&mut self, opens_files: bool) {
-        self.opens_files = opens_files;
-    }
-
-    /// See [`set_opens_files`](Planner::set_opens_files).
-    pub fn opens_files(&self) -> bool {
-        self.opens_files
-    }
-
     /// The version of the catalogue that it plans against, with its own definitions.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
@@ -130,7 +122,7 @@ impl Planner {
         self.catalog = catalog;
     }
 
-    /// The version of the catalogue that it plans against.
+    /// The version that it plans against.
     pub fn into_catalog(self) -> Catalog {
         self.catalog
     }
@@ -402,7 +394,7 @@ impl Planner {
             Ok((_, plan)) => Ok(plan),
             Err(error) if is_of_versions => {
                 let place = options.as_of_span().unwrap_or(statement.span);
-                let placed = statement.error(place, error.message);
+                let placed = TextError { problem: error.problem, ..statement.error(place, error.message) };
                 Err(placed.with_optional_hint(error.hint))
             }
             Err(error) => Err(error),

@@ -7,6 +7,17 @@ use crate::statement::Statement;
 use crate::text::TextError;
 
 impl Planner {
+    /// Whether its queries may name a file in place of a relation (`FROM 'clicks.csv'`). It may at first; a server refuses
+    /// it to users who are not to see the files of its machine.
+    pub fn set_opens_files(&mut self, opens_files: bool) {
+        self.opens_files = opens_files;
+    }
+
+    /// See [`set_opens_files`](Planner::set_opens_files).
+    pub fn opens_files(&self) -> bool {
+        self.opens_files
+    }
+
     /// Relative paths of files in definitions are those in this folder from here on, and are kept so: executed again in another
     /// working directory, they mean the same. Unless it is told, a planner leaves them as they are written.
     ///

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
+use datafusion::common::DataFusionError;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
-use tidemill_engine::StreamProcessPlan;
+use tidemill_engine::{MemoryBudget, StreamProcessPlan};
 
 use super::{Planner, Reply, max_latency, select_all, select_call};
 use crate::defined_functions::Meaning;
@@ -22,6 +24,12 @@ use crate::text::TextError;
 use crate::text::wording::sql_types;
 use crate::translate::{found_rows, is_static};
 
+/// What a plan that reads only tables reads.
+pub(super) fn reads_text(plan: &LogicalPlan, memory: &MemoryBudget) -> Result<String, DataFusionError> {
+    let reads = found_rows(plan, memory)?.iter().map(|read| format!("  {read}\n")).collect::<String>();
+    Ok(format!("reads only tables, and is answered at once\n{reads}"))
+}
+
 impl Planner {
     pub(super) fn explain(
         &self,
@@ -38,10 +46,8 @@ impl Planner {
                 let plan = self.plan_at_versions(query, options, explained)?;
                 if is_static(&plan) {
                     let memory = self.settings.memory_of_reader();
-                    let reads =
-                        found_rows(&plan, &memory).map_err(|error| self.text_error(&error, explained))?;
-                    let reads = reads.iter().map(|read| format!("  {read}\n")).collect::<String>();
-                    return Ok(Reply::Text(format!("reads only tables, and is answered at once\n{reads}")));
+                    let reads = reads_text(&plan, &memory).map_err(|error| self.text_error(&error, explained))?;
+                    return Ok(Reply::Text(reads));
                 }
                 let prepared = self.prepare(&plan, max_latency(options)?, statement);
                 prepared.map_err(|error| self.text_error(&error, explained))?

@@ -6,6 +6,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::logical_expr::LogicalPlan;
 
+use super::argument_types::argument_types;
 use super::{Planner, Reply};
 use crate::defined_functions::parameter_types;
 use crate::logical::header;
@@ -13,7 +14,7 @@ use crate::relations::named_relations::Relation;
 use crate::relations::projected::Projected;
 use crate::relations::single_batch_source::SingleBatchSource;
 use crate::relations::source_definition::SourceDefinition;
-use crate::statement::{Parameter, ParameterType, Statement, StatementKind, compared_lists};
+use crate::statement::{Parameter, ParameterType, Statement, StatementKind, compared_lists, number};
 use crate::text::TextError;
 use crate::translate::is_static;
 
@@ -71,15 +72,12 @@ impl Planner {
         let Ok(plan) = self.with_provider(|provider| provider.unchecked_plan(&query)) else {
             return Vec::new();
         };
-        let Ok(types) = plan.get_parameter_types() else { return Vec::new() };
-        let number = |name: &str| name.strip_prefix('$')?.parse().ok();
-        let known = types.into_iter();
-        let implied = known.filter_map(|(name, data_type)| {
-            let (number, implied) = (number(&name)?, data_type.and_then(|known| kind(&known)));
-            Some((
-                number,
-                if lists.contains(&number) { implied.and_then(ParameterType::list) } else { implied },
-            ))
+        // A comparison says more than the function that gets the value elsewhere.
+        let compared = plan.get_parameter_types().unwrap_or_default().into_iter();
+        let compared = compared.filter_map(|(name, data_type)| Some((number(&name)?, data_type?)));
+        let implied = compared.chain(argument_types(&plan)).map(|(number, data_type)| {
+            let implied = kind(&data_type);
+            (number, if lists.contains(&number) { implied.and_then(ParameterType::list) } else { implied })
         });
         implied.collect()
     }
@@ -110,7 +108,7 @@ impl Planner {
 }
 
 /// The columns of an answer that does not exist yet.
-fn shown_columns(plan: &LogicalPlan) -> SchemaRef {
+pub(super) fn shown_columns(plan: &LogicalPlan) -> SchemaRef {
     let fields = plan.schema().fields().iter();
     let fields: Vec<Field> =
         fields.map(|field| field.as_ref().clone().with_name(header(field.name()))).collect();

@@ -104,10 +104,10 @@ pub(crate) enum Relation {
     Process(Arc<StreamProcessSet>),
 }
 
-/// Relations by name.
+/// Relations by name. Each session has a version of them: clones share them until one of them changes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NamedRelations {
-    relations: BTreeMap<String, Relation>,
+    relations: Arc<BTreeMap<String, Relation>>,
 }
 
 impl NamedRelations {
@@ -116,11 +116,11 @@ impl NamedRelations {
     }
 
     pub fn add(&mut self, name: &str, relation: Relation) {
-        self.relations.insert(name.to_string(), relation);
+        Arc::make_mut(&mut self.relations).insert(name.to_string(), relation);
     }
 
     pub fn remove(&mut self, name: &str) -> Option<Relation> {
-        self.relations.remove(name)
+        Arc::make_mut(&mut self.relations).remove(name)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Relation)> {

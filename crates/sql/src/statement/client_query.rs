@@ -183,7 +183,14 @@ fn body_has_no_rows(body: &SetExpr) -> bool {
 
 fn select_has_no_rows(select: &Select) -> bool {
     // An aggregate of nothing is a row.
-    !has_aggregate(select) && select.from.iter().any(join_has_no_rows)
+    !has_aggregate(select) && !lists_functions(select) && select.from.iter().any(join_has_no_rows)
+}
+
+/// Whether a query shows functions with their arguments, as psql's `\df` does. There are such functions.
+fn lists_functions(select: &Select) -> bool {
+    let mut names = Names(Vec::new());
+    let _ = walk(select, &mut names);
+    names.0.iter().any(|name| name == "pg_get_function_arguments")
 }
 
 fn join_has_no_rows(from: &TableWithJoins) -> bool {

@@ -134,7 +134,8 @@ impl Parameter {
         }
     }
 
-    fn data_type(&self) -> DataType {
+    /// Its type, as a declaration denotes it.
+    pub(crate) fn data_type(&self) -> DataType {
         match self.kind {
             ParameterType::Boolean => DataType::Boolean,
             ParameterType::SmallInt => DataType::SmallInt(None),

@@ -13,16 +13,38 @@ use tidemill_store::{StoreConfig, StoreReader, Version};
 use super::at_gateways::part_versions;
 use super::one_cycle::versions_at_one_cycle;
 use crate::logical::tree::PlanTree;
-use crate::refusal::refuse;
+use crate::refusal::{refuse, refuse_for};
 use crate::relations::gateway_rows::{GatewayRows, PartVersions};
 use crate::relations::source_definition::{ScannedSource, SourceDefinition, scanned};
 use crate::relations::stored_rows::StoredRows;
 use crate::statement::AsOf;
+use crate::text::Problem;
 
 /// The plan over the newest cycle that all views have which it names.
 pub(crate) fn same_versions(plan: LogicalPlan) -> Result<LogicalPlan> {
     let stores = stores_of(&plan)?;
-    let versions = versions_at_one_cycle(&stores);
+    at_one_cycle(plan, &stores)
+}
+
+/// As `same_versions`, of a plan that was made before. What the views of these names have now may be the rows of a transaction.
+pub(crate) fn same_versions_of<'a>(
+    plan: LogicalPlan,
+    now: impl Fn(&str) -> Option<&'a StoredRows>,
+) -> Result<LogicalPlan> {
+    let mut stores = stores_of(&plan)?;
+    for stored in &mut stores {
+        if let Some(now) = now(stored.name()).filter(|now| now.reader().is_of(stored.reader())) {
+            *stored = now.clone();
+        }
+    }
+    at_one_cycle(plan, &stores)
+}
+
+fn at_one_cycle(plan: LogicalPlan, stores: &[StoredRows]) -> Result<LogicalPlan> {
+    if stores.is_empty() {
+        return Ok(plan);
+    }
+    let versions = versions_at_one_cycle(stores);
     let version = |stored: &StoredRows| {
         let known = stores.iter().zip(&versions).find(|(known, _)| known.reader().is_of(stored.reader()));
         let version = known.map_or_else(|| stored.version(), |(_, version)| version.clone());
@@ -206,6 +228,22 @@ fn has_nothing_until(stored: &StoredRows, cycle: u64) -> bool {
     // Of a view whose query has ended, it is not known at which cycle.
     let reached = stored.clock().reached(stored.reader());
     newest.is_some_and(|newest| cycle > newest) && cycle < reached && reached < u64::MAX
+}
+
+/// Why the rows of a cycle or time cannot be read, and which can.
+fn not_readable(cause: Cause, reader: &StoreReader, is_past: bool) -> DataFusionError {
+    let reason = cause.message.to_string();
+    let way_out = match reader.cycles() {
+        Some((oldest, _)) if is_past => {
+            format!(
+                "AS OF CYCLE {oldest} is the oldest; a view keeps more of them WITH (retain_versions = ...)"
+            )
+        }
+        Some((_, newest)) => format!("AS OF CYCLE {newest} is the newest"),
+        None => "ask again when the view has rows".to_owned(),
+    };
+    let problem = if is_past && reader.cycles().is_some() { Problem::PastGone } else { Problem::NotYet };
+    refuse_for(problem, reason, &way_out)
 }
 
 /// The store says times in its own units.

@@ -33,6 +33,10 @@ pub enum Problem {
     Exists,
     /// Not part of the language, or not possible over a stream.
     NotSupported,
+    /// The rows of an earlier cycle or time are not kept any more.
+    PastGone,
+    /// The rows of a cycle or time have not come yet.
+    NotYet,
     /// A limit was reached.
     Resource,
     /// A bug of ours.

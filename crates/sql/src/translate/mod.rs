@@ -8,6 +8,7 @@ mod constant;
 mod count_windows;
 pub(crate) mod distinct_arguments;
 mod empty_windows;
+mod few_rows;
 pub(crate) mod foreign_aggregate;
 mod join;
 mod last_of_key;

@@ -1,6 +1,7 @@
 //! Which fragments of a materialized view a query asks.
 
-use crate::{ROWS, compare, execute, explained, lines, planner, run};
+use crate::cars::{ROWS, execute, explained, lines, planner, run};
+use crate::compare;
 
 #[test]
 fn a_query_asks_the_fragment_that_has_its_rows() {

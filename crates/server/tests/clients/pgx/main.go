@@ -48,6 +48,14 @@ func main() {
 	check(connection.QueryRow(ctx, "SELECT price, name FROM prices WHERE id = $1", 2).Scan(&price, &name))
 	equal(fmt.Sprintf("%v %s", price, name), "2.5 pear")
 
+	// The second time, the plan of the first one is used with other values.
+	for _, x := range []float64{0, 3} {
+		var far float64
+		query := "SELECT st_distance(st_point($1, $2), st_point(price, 0)) FROM prices WHERE id = $3"
+		check(connection.QueryRow(ctx, query, x, 0.0, 1).Scan(&far))
+		equal(far, 1.5)
+	}
+
 	_, err = connection.Exec(ctx, "SELECT nope FROM prices")
 	equal(errors.As(err, &told) && told.Code == "42703", true)
 
