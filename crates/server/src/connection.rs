@@ -1,5 +1,6 @@
 //! One connection, from its first message to its end.
 
+use std::cell::Cell;
 use std::io::{self, BufReader, Read};
 use std::net::Shutdown;
 use std::thread;
@@ -10,7 +11,7 @@ use tidemill_service::{Cancellation, Role, Session};
 use crate::activity::Activity;
 use crate::client_stream::ClientStream;
 use crate::connections::{ConnectionKey, end_at_once};
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, Idle};
 use crate::identity::Identity;
 use crate::inbox::Inbox;
 use crate::login::{NoLogin, log_in};
@@ -27,20 +28,33 @@ const ENCRYPTION_WISHES_MAX: usize = 2;
 /// How long a refusal may take: it fits into an empty buffer of the network.
 const REFUSAL_TIME: Duration = Duration::from_millis(100);
 
-/// Serves a connection until one side ends it.
-pub(crate) fn serve(stream: &ClientStream, key: &ConnectionKey, shared: &ServerState) {
+/// How long a client may send nothing before its session gives its threads back.
+const REST_AFTER: Duration = Duration::from_secs(1);
+
+/// Serves a connection until one side ends it, or until its client sends nothing for some time: what is kept of the session then.
+pub(crate) fn serve(stream: &ClientStream, key: &ConnectionKey, shared: &ServerState) -> Option<Idle> {
     match begin(stream, key, shared) {
-        Ok(Some(begun)) => {
-            if let Err(error) = converse(stream, key, begun, shared) {
-                tracing::debug!(%error, process = key.process, "a connection broke");
-            }
-        }
-        Ok(None) => {}
+        Ok(Some(begun)) => go_on(stream, begun, true, shared),
+        Ok(None) => None,
         Err(error) => {
             tracing::debug!(%error, process = key.process, "a connection ended before it became a session");
             let _ = tell(stream, &Report::from(&error));
+            None
         }
     }
+}
+
+/// As `serve`, for a session that has begun before.
+pub(crate) fn resume(stream: &ClientStream, idle: Idle, shared: &ServerState) -> Option<Idle> {
+    go_on(stream, idle, false, shared)
+}
+
+fn go_on(stream: &ClientStream, idle: Idle, is_new: bool, shared: &ServerState) -> Option<Idle> {
+    let process = idle.process;
+    converse(stream, idle, is_new, shared).unwrap_or_else(|error| {
+        tracing::debug!(%error, process, "a connection broke");
+        None
+    })
 }
 
 /// Tells a client why it gets no session, and closes its connection. Waits for nobody who does not read.
@@ -89,19 +103,12 @@ impl Read for Until<'_> {
     }
 }
 
-/// A session that has begun.
-struct Begun {
-    session: Session,
-    identity: Identity,
-    settings: SessionSettings,
-}
-
 /// Reads the first messages; `None` if the client wants no session, or cannot have one.
 fn begin(
     stream: &ClientStream,
     key: &ConnectionKey,
     shared: &ServerState,
-) -> Result<Option<Begun>, RequestError> {
+) -> Result<Option<Idle>, RequestError> {
     let mut until = Until { stream, deadline: Instant::now() + shared.options.startup_timeout };
     let mut writer = Writer::new(stream);
     let mut wishes = 0;
@@ -148,7 +155,7 @@ fn begin(
             return Ok(None);
         }
     };
-    stream.set_read_timeout(None)?;
+    stream.set_read_timeout(Some(REST_AFTER))?;
     stream.set_write_timeout(shared.options.unread_max)?;
     let session = Session::new(&shared.runtime);
     let activity = activity(stream, key, &parameters)?;
@@ -176,7 +183,7 @@ fn begin(
     }
     writer.cancel_key(key.process, key.secret)?;
     writer.flush()?;
-    Ok(Some(Begun { session, identity, settings }))
+    Ok(Some(Idle::new(session, key.process, identity, settings)))
 }
 
 /// What others see of a session that begins.
@@ -237,33 +244,64 @@ fn identify(
 /// Answers what the client sends, while another thread reads it.
 fn converse(
     stream: &ClientStream,
-    key: &ConnectionKey,
-    begun: Begun,
+    idle: Idle,
+    is_new: bool,
     shared: &ServerState,
-) -> io::Result<()> {
-    let Begun { session, identity, settings } = begun;
+) -> io::Result<Option<Idle>> {
     let inbox = Inbox::new(shared.options.message_bytes_max);
-    let cancellation = session.cancellation();
+    let cancellation = idle.session.cancellation();
     let bytes_max = shared.options.message_bytes_max;
     thread::scope(|scope| {
         let reader = thread::Builder::new().name("read a client".into()).stack_size(READER_STACK_BYTES);
         let reading = reader.spawn_scoped(scope, || read(stream, &inbox, &cancellation, bytes_max));
         let reading = reading.inspect_err(|error| drop(tell(stream, &without_thread(error))));
         let conversed = reading.and_then(|_| {
-            let who = (key.process, identity);
-            let conversation = Conversation::new(session, who, settings, shared, &inbox, Writer::new(stream));
+            let mut conversation = Conversation::new(idle, shared, &inbox, Writer::new(stream));
+            if is_new {
+                conversation.greet()?;
+            }
             conversation.run()
         });
         inbox.leave();
-        let _ = stream.socket().shutdown(Shutdown::Read);
+        if !matches!(conversed, Ok(Some(_))) {
+            let _ = stream.socket().shutdown(Shutdown::Read);
+        }
         conversed
     })
 }
 
-/// Reads until nothing more comes, and then ends what the session waits for.
+/// A client's connection, from which reading ends when it sends nothing for some time and its session may rest.
+struct UntilRest<'a> {
+    stream: &'a ClientStream,
+    inbox: &'a Inbox,
+    /// Whether no part of the next message has come.
+    is_between: &'a Cell<bool>,
+}
+
+impl Read for UntilRest<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match (&mut &*self.stream).read(buffer) {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    if self.is_between.get() && self.inbox.rest() {
+                        return Err(error);
+                    }
+                }
+                read => {
+                    self.is_between.set(false);
+                    return read;
+                }
+            }
+        }
+    }
+}
+
+/// Reads until nothing more comes, and then ends what the session waits for; or until the session rests.
 fn read(stream: &ClientStream, inbox: &Inbox, cancellation: &Cancellation, bytes_max: usize) {
-    let mut stream = BufReader::new(stream);
+    let is_between = Cell::new(true);
+    let mut stream = BufReader::new(UntilRest { stream, inbox, is_between: &is_between });
     let end = loop {
+        is_between.set(stream.buffer().is_empty());
         match read_request(&mut stream, bytes_max) {
             Ok(Some((request, bytes))) => {
                 if !inbox.push(request, bytes) {
@@ -271,6 +309,7 @@ fn read(stream: &ClientStream, inbox: &Inbox, cancellation: &Cancellation, bytes
                 }
             }
             Ok(None) => break None,
+            Err(_) if inbox.rests() => return,
             Err(error) => break Some(error),
         }
     };

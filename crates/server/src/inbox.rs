@@ -20,6 +20,19 @@ struct State {
     end: Option<Option<RequestError>>,
     /// Nobody takes anything any more.
     is_left: bool,
+    /// Whether the session waits for its next request, and could do so without threads.
+    may_rest: bool,
+    /// Nothing comes for some time, and the session gives its threads back.
+    rests: bool,
+}
+
+/// What a session gets that waits for its next request.
+pub(crate) enum Next {
+    Request(Request),
+    /// Nothing more comes.
+    End,
+    /// Nothing comes for some time.
+    Rest,
 }
 
 impl Inbox {
@@ -57,23 +70,78 @@ impl Inbox {
 
     /// The next request; `None` when nothing more comes.
     pub fn take(&self) -> Result<Option<Request>, RequestError> {
-        let is_empty = |state: &mut State| state.requests.is_empty() && state.end.is_none();
-        let waited = self.changed.wait_while(self.lock(), is_empty);
+        match self.next(false)? {
+            Next::Request(request) => Ok(Some(request)),
+            Next::End | Next::Rest => Ok(None),
+        }
+    }
+
+    /// As `take`, for a session that gives its threads back if nothing comes for some time, if it `may_rest`.
+    pub fn next(&self, may_rest: bool) -> Result<Next, RequestError> {
+        let mut state = self.lock();
+        state.may_rest = may_rest;
+        let is_empty = |state: &mut State| state.requests.is_empty() && state.end.is_none() && !state.rests;
+        let waited = self.changed.wait_while(state, is_empty);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        state.may_rest = false;
         if let Some((request, bytes)) = state.requests.pop_front() {
             state.bytes -= bytes;
             self.changed.notify_all();
-            return Ok(Some(request));
+            return Ok(Next::Request(request));
         }
         match state.end.as_mut().and_then(Option::take) {
             Some(error) => Err(error),
-            None => Ok(None),
+            None => Ok(if state.rests { Next::Rest } else { Next::End }),
         }
+    }
+
+    /// Nothing has come for some time. Whether the session gives its threads back; then nothing may be added any more.
+    pub fn rest(&self) -> bool {
+        let mut state = self.lock();
+        state.rests |= state.may_rest && state.requests.is_empty() && state.end.is_none();
+        self.changed.notify_all();
+        state.rests
+    }
+
+    /// Whether the session gives its threads back.
+    pub fn rests(&self) -> bool {
+        self.lock().rests
     }
 
     /// Nobody takes anything any more.
     pub fn leave(&self) {
         self.lock().is_left = true;
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_session_rests_only_while_it_waits_for_its_next_request() {
+        let inbox = Inbox::new(1000);
+        assert!(!inbox.rest(), "it does something");
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| inbox.next(true));
+            while !inbox.rest() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert!(matches!(waiting.join().unwrap(), Ok(Next::Rest)));
+        });
+        let inbox = Inbox::new(1000);
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| inbox.next(false));
+            thread::sleep(Duration::from_millis(20));
+            assert!(!inbox.rest(), "it may not");
+            assert!(inbox.push(Request::Sync, 0));
+            assert!(matches!(waiting.join().unwrap(), Ok(Next::Request(Request::Sync))));
+        });
+        assert!(inbox.push(Request::Sync, 0));
+        assert!(!inbox.rest(), "a request waits");
     }
 }

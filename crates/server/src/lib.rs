@@ -27,6 +27,7 @@ mod deadlines;
 mod exposure;
 mod http;
 mod identity;
+mod idle_clients;
 mod inbox;
 mod log;
 mod login;

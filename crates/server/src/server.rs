@@ -12,7 +12,9 @@ use crate::authentication::LoginAttempts;
 use crate::client_stream::ClientStream;
 use crate::connection;
 use crate::connections::Connections;
+use crate::conversation::Idle;
 use crate::exposure::{self, Protection};
+use crate::idle_clients::IdleClients;
 use crate::report::{Report, TOO_MANY_CONNECTIONS};
 use crate::server_state::{ServerOptions, ServerState};
 use crate::spare_descriptor::{SpareDescriptor, is_out_of_descriptors};
@@ -55,9 +57,10 @@ impl Server {
         let connections = Arc::new(Connections::new(options.connections_max));
         let asks_nobody = address.ip().is_loopback() || options.is_insecure;
         let (runtime, attempts) = (runtime.clone(), LoginAttempts::default());
-        let deadlines = Arc::default();
+        let (deadlines, idle_clients) = (Arc::default(), IdleClients::default());
         let shared =
-            Arc::new(ServerState { runtime, options, connections, attempts, deadlines, asks_nobody });
+            ServerState { runtime, options, connections, attempts, deadlines, idle_clients, asks_nobody };
+        let shared = Arc::new(shared);
         let accepting = Arc::clone(&shared);
         let thread = thread::Builder::new().name("accept clients".into());
         let thread = thread.spawn(move || accept(&listener, &accepting)).map_err(cannot)?;
@@ -131,16 +134,46 @@ fn open(stream: TcpStream, shared: &Arc<ServerState>) {
     }
     let key = shared.connections.add(Arc::clone(&stream));
     let process = key.process;
+    serve(stream, process, shared, move |stream, shared| connection::serve(stream, &key, shared));
+}
+
+/// Serves a connection on a thread of its own. When its client sends nothing for some time, the session waits without a thread.
+fn serve(
+    stream: Arc<ClientStream>,
+    process: i32,
+    shared: &Arc<ServerState>,
+    until_rest: impl FnOnce(&ClientStream, &ServerState) -> Option<Idle> + Send + 'static,
+) {
     let (of_connection, served) = (Arc::clone(shared), Arc::clone(&stream));
     let thread = thread::Builder::new().name(format!("client {process}")).stack_size(STACK_BYTES);
-    let started = thread.spawn(move || {
-        connection::serve(&served, &key, &of_connection);
-        served.close();
-        of_connection.connections.remove(key.process);
+    let started = thread.spawn(move || match until_rest(&served, &of_connection) {
+        Some(idle) => rest(served, idle, of_connection),
+        None => close(&served, process, &of_connection),
     });
     if let Err(error) = started {
         tracing::warn!(%error, "cannot start a thread for a connection");
         connection::refuse(&stream, &connection::without_thread(&error));
         shared.connections.remove(process);
     }
+}
+
+/// A session waits until its client sends something, or the connection ends.
+fn rest(stream: Arc<ClientStream>, idle: Idle, shared: Arc<ServerState>) {
+    let (process, waiting) = (idle.process, Arc::clone(&stream));
+    let of_session = Arc::clone(&shared);
+    let waits = shared.idle_clients.wait(waiting, move |stream| {
+        let go_on =
+            move |stream: &ClientStream, shared: &ServerState| connection::resume(stream, idle, shared);
+        serve(stream, process, &of_session, go_on);
+    });
+    if let Err(error) = waits {
+        tracing::warn!(%error, "cannot wait for a client");
+        connection::refuse(&stream, &connection::without_thread(&error));
+        shared.connections.remove(process);
+    }
+}
+
+fn close(stream: &ClientStream, process: i32, shared: &ServerState) {
+    stream.close();
+    shared.connections.remove(process);
 }

@@ -9,6 +9,7 @@ use tidemill_service::Runtime;
 use crate::authentication::LoginAttempts;
 use crate::connections::Connections;
 use crate::deadlines::Deadlines;
+use crate::idle_clients::IdleClients;
 
 /// The limits of a server.
 #[derive(Clone, Debug)]
@@ -52,6 +53,8 @@ pub(crate) struct ServerState {
     pub attempts: LoginAttempts,
     /// Of the statements that may take a limited time.
     pub deadlines: Arc<Deadlines>,
+    /// The sessions whose clients send nothing.
+    pub idle_clients: IdleClients,
     /// Whether nobody is asked for a password as long as there are no users.
     pub asks_nobody: bool,
 }

@@ -39,7 +39,7 @@ use crate::activity::Activity;
 use crate::client_stream::ClientStream;
 use crate::deadlines::Deadline;
 use crate::identity::Identity;
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, Next};
 use crate::report::{
     ADMIN_SHUTDOWN, INSUFFICIENT_RESOURCES, PROGRAM_LIMIT, PROTOCOL_VIOLATION, QUERY_CANCELED, Report,
     Severity,
@@ -88,22 +88,41 @@ pub(crate) struct Conversation<'a> {
     transaction: TransactionStatus,
     /// In a transaction.
     settings_at_end: Option<SettingsAtEnd>,
-    statements: BTreeMap<String, Arc<PreparedStatement>>,
+    statements: PreparedStatements,
     portals: BTreeMap<String, Portal>,
     cursors: BTreeMap<String, Cursor>,
     /// Of the transaction, the newest one last.
     savepoints: Vec<Savepoint>,
 }
 
+/// What is kept of a session whose client sends nothing.
+pub(crate) struct Idle {
+    pub session: Session,
+    /// Its number among the sessions of the server.
+    pub process: i32,
+    pub identity: Identity,
+    pub settings: SessionSettings,
+    statements: PreparedStatements,
+}
+
+/// The prepared statements of a session, by name.
+type PreparedStatements = BTreeMap<String, Arc<PreparedStatement>>;
+
+impl Idle {
+    /// A session that begins.
+    pub fn new(session: Session, process: i32, identity: Identity, settings: SessionSettings) -> Idle {
+        Idle { session, process, identity, settings, statements: PreparedStatements::new() }
+    }
+}
+
 impl<'a> Conversation<'a> {
     pub fn new(
-        session: Session,
-        (process, identity): (i32, Identity),
-        settings: SessionSettings,
+        idle: Idle,
         shared: &'a ServerState,
         inbox: &'a Inbox,
         writer: Writer<&'a ClientStream>,
     ) -> Self {
+        let Idle { session, process, identity, settings, statements } = idle;
         Conversation {
             session,
             process,
@@ -115,21 +134,42 @@ impl<'a> Conversation<'a> {
             writer,
             transaction: TransactionStatus::None,
             settings_at_end: None,
-            statements: BTreeMap::new(),
+            statements,
             portals: BTreeMap::new(),
             cursors: BTreeMap::new(),
             savepoints: Vec::new(),
         }
     }
 
-    /// Answers until the client leaves, or the server is shutting down.
-    pub fn run(mut self) -> io::Result<()> {
+    /// Tells the client that its session has begun.
+    pub fn greet(&mut self) -> io::Result<()> {
+        self.rest()
+    }
+
+    /// Answers until the client leaves, or the server is shutting down. If the client sends nothing for some time: what is kept of
+    /// the session until it does.
+    pub fn run(mut self) -> io::Result<Option<Idle>> {
         match self.converse() {
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                self.break_off()
+            Ok(false) => Ok(None),
+            Ok(true) => {
+                self.session.rest();
+                let Conversation { session, process, identity, settings, statements, .. } = self;
+                Ok(Some(Idle { session, process, identity, settings, statements }))
             }
-            other => other,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                self.break_off().map(|()| None)
+            }
+            Err(error) => Err(error),
         }
+    }
+
+    /// Whether nothing would be lost but the prepared statements if the session had no threads: no transaction, no cursor.
+    fn may_rest(&self) -> bool {
+        self.transaction == TransactionStatus::None
+            && self.settings_at_end.is_none()
+            && self.portals.is_empty()
+            && self.cursors.is_empty()
+            && self.savepoints.is_empty()
     }
 
     /// The client has not read for some time. If it reads on soon, it learns why nothing more comes.
@@ -145,23 +185,21 @@ impl<'a> Conversation<'a> {
         self.writer.flush()
     }
 
-    fn converse(&mut self) -> io::Result<()> {
-        self.rest()?;
+    /// Whether the session continues when the client sends something.
+    fn converse(&mut self) -> io::Result<bool> {
         // After an error the client's requests are passed over until it asks whether everything is done.
         let mut is_passing_over = false;
         loop {
-            let request = match self.inbox.take() {
-                Ok(Some(Request::Terminate)) => return Ok(()),
-                Ok(Some(request)) => request,
-                Ok(None) => return self.leave(),
-                Err(error) => {
-                    self.writer.report(&Report::from(&error))?;
-                    return self.writer.flush();
-                }
+            let may_rest = !is_passing_over && self.may_rest();
+            let request = match self.inbox.next(may_rest) {
+                Ok(Next::Rest) => return Ok(true),
+                Ok(Next::Request(Request::Terminate)) => return Ok(false),
+                Ok(Next::Request(request)) => request,
+                Ok(Next::End) => return self.leave(),
+                Err(error) => return self.end_with(&Report::from(&error)),
             };
             if let Err(report) = self.look_at_role() {
-                self.writer.report(&report)?;
-                return self.writer.flush();
+                return self.end_with(&report);
             }
             let (answered, is_simple) = match request {
                 Request::Query(text) => {
@@ -186,10 +224,10 @@ impl<'a> Conversation<'a> {
                     return self.leave();
                 }
                 Err(Stop::Report(report)) => {
-                    self.writer.report(&report)?;
                     if report.severity == Severity::Fatal {
-                        return self.writer.flush();
+                        return self.end_with(&report);
                     }
+                    self.writer.report(&report)?;
                     // A client may wait for it before it says that its requests have ended.
                     self.writer.flush()?;
                     if self.transaction == TransactionStatus::Open {
@@ -247,15 +285,21 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    fn leave(&mut self) -> io::Result<()> {
-        if self.shared.connections.is_stopping() {
-            self.writer.report(&Report::fatal(ADMIN_SHUTDOWN, "the server is shutting down"))?;
-            self.writer.flush()?;
-        } else if self.shared.connections.is_ended(self.process) {
-            self.writer.report(&Report::fatal(ADMIN_SHUTDOWN, "another session has ended this one"))?;
-            self.writer.flush()?;
-        }
-        Ok(())
+    /// Tells the client why its session ends.
+    fn end_with(&mut self, report: &Report) -> io::Result<bool> {
+        self.writer.report(report)?;
+        self.writer.flush()?;
+        Ok(false)
+    }
+
+    fn leave(&mut self) -> io::Result<bool> {
+        let connections = &self.shared.connections;
+        let why = match (connections.is_stopping(), connections.is_ended(self.process)) {
+            (true, _) => "the server is shutting down",
+            (false, true) => "another session has ended this one",
+            (false, false) => return Ok(false),
+        };
+        self.end_with(&Report::fatal(ADMIN_SHUTDOWN, why))
     }
 
     /// Executes the statements of a text, up to the first error. All of them are read before the first one is executed.
