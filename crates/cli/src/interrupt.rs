@@ -56,9 +56,9 @@ impl StopLimits {
     }
 }
 
-/// Reads `--stop-within`.
+/// Reads an option that is a time.
 #[cfg(feature = "sql")]
-pub(crate) fn parse_stop_within(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     match u64::try_from(tidemill_sql::parse_duration_ns(text)?) {
         Ok(limit_ns) if limit_ns > 0 => Ok(Duration::from_nanos(limit_ns)),
         _ => Err("give a time, such as '30 s'".to_owned()),

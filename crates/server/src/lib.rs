@@ -45,7 +45,7 @@ mod text_rows;
 mod values;
 mod wire;
 
-pub use self::http::{HttpOptions, HttpServer};
+pub use self::http::{HttpOptions, HttpServer, OtlpExporter};
 pub use self::log::{KeptLog, KeptLogLayer};
 pub use self::server::Server;
 pub use self::server_state::ServerOptions;

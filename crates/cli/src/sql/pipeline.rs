@@ -12,7 +12,7 @@ use tidemill_sql::{Pipeline, Planner, StatementKind};
 use super::execute::{Executor, StatementOrigin};
 use super::{RowOptions, SessionOptions, script, user_error};
 use crate::exit::Exit;
-use crate::interrupt::{Interrupt, StopLimits, parse_stop_within};
+use crate::interrupt::{Interrupt, StopLimits, parse_time};
 use crate::terminal;
 
 /// Run the sinks of a script, or of a database, until their input ends or Ctrl-C is pressed
@@ -36,7 +36,7 @@ pub(crate) struct RunPipeline {
     replace: Option<ReplaceFrom>,
     /// How long the pipeline may take to end in order when it is asked to, such as '30 s'; then it ends at once [default: 5 s
     /// after Ctrl-C, 50 s when the system asks]
-    #[arg(long, value_name = "TIME", value_parser = parse_stop_within)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     stop_within: Option<Duration>,
     #[command(flatten)]
     rows: RowOptions,

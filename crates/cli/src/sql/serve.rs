@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tidemill_connect::tls::{TlsServer, TlsServerSettings};
 use tidemill_engine::{MemoryBudget, WorkerProcess};
-use tidemill_server::{HttpOptions, HttpServer, KeptLog, Server, ServerOptions};
+use tidemill_server::{HttpOptions, HttpServer, KeptLog, OtlpExporter, Server, ServerOptions};
 use tidemill_service::{FileCatalogLog, QueryState, Runtime};
 use tidemill_sql::GatewayPlace;
 
@@ -41,6 +41,12 @@ pub(crate) struct Serve {
     /// The address for metrics, status and the console by HTTP, as --listen; off: none
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8087")]
     http: HttpAddress,
+    /// A collector of OpenTelemetry that gets the metrics by HTTP, such as http://127.0.0.1:4318
+    #[arg(long, value_name = "URL")]
+    otlp: Option<String>,
+    /// How often it gets them
+    #[arg(long, value_name = "TIME", default_value = "10 s", value_parser = interrupt::parse_time, requires = "otlp")]
+    otlp_every: Duration,
     /// The most sessions at a time
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
     connections: u16,
@@ -65,7 +71,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     readers_memory: Option<u64>,
     /// How long the server may take to end in order when it is asked to, such as '30 s'; then it ends at once [default: 50 s]
-    #[arg(long, value_name = "TIME", value_parser = interrupt::parse_stop_within)]
+    #[arg(long, value_name = "TIME", value_parser = interrupt::parse_time)]
     stop_within: Option<Duration>,
     #[command(flatten)]
     options: SessionOptions,
@@ -155,6 +161,11 @@ impl Serve {
             http.serve(&runtime)?;
             terminal::tell(&where_http_is(http));
         }
+        let otlp = self.otlp.as_ref().map(|collector| {
+            terminal::tell(&format!("metrics go to {collector} every {:?}", self.otlp_every));
+            OtlpExporter::start(&runtime, collector, self.otlp_every)
+        });
+        let otlp = otlp.transpose()?;
         terminal::tell("Ctrl-C ends the server cleanly");
         while !stop.load(Ordering::SeqCst) {
             std::thread::sleep(LOOK);
@@ -163,6 +174,7 @@ impl Serve {
         server.stop();
         drop(http);
         close(&runtime);
+        drop(otlp);
         Ok(Exit::Done)
     }
 }

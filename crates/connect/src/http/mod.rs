@@ -39,7 +39,7 @@ use tidemill_core::error::Cause;
 
 pub use answer_stream::AnswerStream;
 pub use request_stream::RequestStream;
-pub use sink::{HttpSink, HttpSinkSettings, PostBody};
+pub use sink::{HttpSink, HttpSinkSettings, PostBody, Poster};
 pub use source::HttpSource;
 
 use crate::formats::line_protocol::LineProtocolSettings;

@@ -1,112 +1,57 @@
 //! Prometheus's text format.
 
 use std::fmt::{Display, Write};
-use std::time::Duration;
 
-use tidemill_engine::ResponseTimes;
+use super::families::{BUCKETS, Families, Measured, MetricKind};
 
-/// The upper bounds of the buckets of response times.
-pub(super) const BUCKETS: [Duration; 16] = [
-    Duration::from_micros(500),
-    Duration::from_millis(1),
-    Duration::from_millis(2),
-    Duration::from_millis(5),
-    Duration::from_millis(10),
-    Duration::from_millis(20),
-    Duration::from_millis(50),
-    Duration::from_millis(100),
-    Duration::from_millis(200),
-    Duration::from_millis(500),
-    Duration::from_secs(1),
-    Duration::from_secs(2),
-    Duration::from_secs(5),
-    Duration::from_secs(10),
-    Duration::from_secs(30),
-    Duration::from_secs(60),
-];
-
-/// What kind of metric a family is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MetricKind {
-    /// It only goes up.
-    Counter,
-    /// It goes up and down.
-    Gauge,
-    Histogram,
+/// The families as text.
+pub(super) fn text(families: &Families) -> String {
+    let mut text = String::new();
+    for family in families.measured() {
+        let (name, kind) = (&family.name, family.kind.word());
+        let help = family.help.replace('\\', "\\\\").replace('\n', "\\n");
+        let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        for sample in &family.samples {
+            let labels: Vec<(&str, &str)> =
+                sample.labels.iter().map(|(label, value)| (*label, value.as_str())).collect();
+            match &sample.value {
+                Measured::Number(value) => write_sample(&mut text, name, &labels, value),
+                Measured::Distribution(times) => {
+                    let bucket = format!("{name}_bucket");
+                    let bounds = BUCKETS.iter().map(|bound| bound.as_secs_f64().to_string());
+                    let bounds = bounds.zip(times.within.iter().copied());
+                    for (bound, count) in bounds.chain([("+Inf".to_owned(), times.count)]) {
+                        let with_bound = [labels.as_slice(), &[("le", bound.as_str())]].concat();
+                        write_sample(&mut text, &bucket, &with_bound, count);
+                    }
+                    write_sample(&mut text, &format!("{name}_sum"), &labels, times.sum);
+                    write_sample(&mut text, &format!("{name}_count"), &labels, times.count);
+                }
+            }
+        }
+    }
+    text
 }
 
-/// A label: its name and its value.
-pub(super) type Label<'a> = (&'a str, &'a str);
-
-/// A text in Prometheus's format that grows.
-#[derive(Default)]
-pub(super) struct Exposition(String);
-
-impl Exposition {
-    /// Begins a family of metrics; its samples follow.
-    pub fn family(&mut self, name: &'static str, kind: MetricKind, help: &str) -> Family<'_> {
-        self.family_named(name.to_owned(), kind, help)
-    }
-
-    pub fn family_named(&mut self, name: String, kind: MetricKind, help: &str) -> Family<'_> {
-        let kind = match kind {
+impl MetricKind {
+    fn word(self) -> &'static str {
+        match self {
             MetricKind::Counter => "counter",
             MetricKind::Gauge => "gauge",
             MetricKind::Histogram => "histogram",
-        };
-        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
-        let head = format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
-        Family { exposition: self, head: Some(head), name }
-    }
-
-    pub fn into_text(self) -> String {
-        self.0
-    }
-
-    fn sample(&mut self, name: &str, labels: &[Label<'_>], value: impl Display) {
-        self.0.push_str(name);
-        for (index, (label, text)) in labels.iter().enumerate() {
-            self.0.push(if index == 0 { '{' } else { ',' });
-            let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.0, "{label}=\"{text}\"");
         }
-        let end = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.0, "{end} {value}");
     }
 }
 
-/// A family of metrics. One without a sample is not written.
-pub(super) struct Family<'a> {
-    exposition: &'a mut Exposition,
-    head: Option<String>,
-    name: String,
-}
-
-impl Family<'_> {
-    pub fn sample(&mut self, labels: &[Label<'_>], value: impl Display) {
-        self.begin();
-        self.exposition.sample(&self.name, labels, value);
+fn write_sample(text: &mut String, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    text.push_str(name);
+    for (index, (label, value)) in labels.iter().enumerate() {
+        text.push(if index == 0 { '{' } else { ',' });
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let _ = write!(text, "{label}=\"{value}\"");
     }
-
-    pub fn histogram(&mut self, labels: &[Label<'_>], times: &ResponseTimes) {
-        self.begin();
-        let bucket = format!("{}_bucket", self.name);
-        let bounds =
-            BUCKETS.iter().map(|bound| (bound.as_secs_f64().to_string(), times.count_within(*bound)));
-        for (bound, count) in bounds.chain([("+Inf".to_owned(), times.count())]) {
-            let with_bound = [labels, &[("le", bound.as_str())]].concat();
-            self.exposition.sample(&bucket, &with_bound, count);
-        }
-        let sum = times.mean().as_secs_f64() * times.count() as f64;
-        self.exposition.sample(&format!("{}_sum", self.name), labels, sum);
-        self.exposition.sample(&format!("{}_count", self.name), labels, times.count());
-    }
-
-    fn begin(&mut self) {
-        if let Some(head) = self.head.take() {
-            self.exposition.0.push_str(&head);
-        }
-    }
+    let end = if labels.is_empty() { "" } else { "}" };
+    let _ = writeln!(text, "{end} {value}");
 }
 
 #[cfg(test)]
@@ -115,12 +60,12 @@ mod tests {
 
     #[test]
     fn names_of_users_cannot_break_the_format() {
-        let mut text = Exposition::default();
-        text.family("none", MetricKind::Gauge, "not written");
-        let mut family = text.family("a", MetricKind::Counter, "one\ntwo");
+        let mut families = Families::default();
+        families.family("none", MetricKind::Gauge, "not written");
+        let family = families.family("a", MetricKind::Counter, "one\ntwo");
         family.sample(&[("query", "a\"b\\c\nd")], 7_u64);
         family.sample(&[], 0.25);
         let expected = "# HELP a one\\ntwo\n# TYPE a counter\na{query=\"a\\\"b\\\\c\\nd\"} 7\na 0.25\n";
-        assert_eq!(text.into_text(), expected);
+        assert_eq!(text(&families), expected);
     }
 }

@@ -1,13 +1,13 @@
-//! What runs, for Prometheus.
+//! What runs, in numbers.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use tidemill_engine::{Counter, PoolStatus};
-use tidemill_service::{QueryReport, QueryState};
+use tidemill_service::{QueryReport, QueryState, Runtime};
 use tidemill_sql::{QueryStatus, StoreStatistics, ViewHandle};
 
-use super::exposition::{Exposition, MetricKind};
-use super::shared::HttpState;
+use super::families::{Families, MetricKind};
 
 use MetricKind::{Counter as Total, Gauge, Histogram};
 
@@ -19,19 +19,27 @@ struct Shown<'a> {
 }
 
 /// All metrics. Each family lists all queries, because samples of a family must follow each other.
-pub(super) fn text(shared: &HttpState) -> String {
-    let mut text = Exposition::default();
+pub(super) fn families(started: Instant, runtime: Option<&Runtime>) -> Families {
+    let mut families = Families::default();
     let version = env!("CARGO_PKG_VERSION");
-    text.family("tidemill_info", Gauge, "The version of Tidemill.").sample(&[("version", version)], 1);
-    let uptime = shared.started.elapsed().as_secs_f64();
-    text.family("tidemill_uptime_seconds", Gauge, "Time since the start of the server.").sample(&[], uptime);
-    let Some(runtime) = shared.runtime.get() else { return text.into_text() };
-    text.family("tidemill_unread_bytes", Gauge, "Bytes of answers that clients have not read yet.")
+    families
+        .family("tidemill_info", Gauge, "The version of Tidemill.")
+        .sample(&[("version", version)], 1_u64);
+    let uptime = started.elapsed().as_secs_f64();
+    families
+        .family("tidemill_uptime_seconds", Gauge, "Time since the start of the server.")
+        .sample(&[], uptime);
+    let Some(runtime) = runtime else { return families };
+    families
+        .family("tidemill_unread_bytes", Gauge, "Bytes of answers that clients have not read yet.")
         .sample(&[], runtime.unread_bytes());
     let reports = runtime.reports();
     let names = unique(reports.iter().map(|report| report.name.as_str()));
-    let mut state =
-        text.family("tidemill_query_state", Gauge, "1 for the state that a query is in, 0 for the others.");
+    let state = families.family(
+        "tidemill_query_state",
+        Gauge,
+        "1 for the state that a query is in, 0 for the others.",
+    );
     for (name, report) in names.iter().zip(&reports) {
         for (word, is_in) in STATES.iter().map(|(word, state)| (*word, report.state == *state)) {
             state.sample(&[("query", name), ("state", word)], u8::from(is_in));
@@ -42,15 +50,15 @@ pub(super) fn text(shared: &HttpState) -> String {
         .zip(&reports)
         .filter_map(|(name, report)| Some(Shown { name, report, status: report.status.as_ref()? }))
         .collect();
-    counters(&mut text, &shown);
-    left_out(&mut text, &shown);
-    times(&mut text, &shown);
-    sources(&mut text, &shown);
-    sinks(&mut text, &shown);
-    parts(&mut text, &shown);
-    views(&mut text, &runtime.running_views());
-    pools(&mut text, &runtime.catalog().pools());
-    text.into_text()
+    counters(&mut families, &shown);
+    left_out(&mut families, &shown);
+    times(&mut families, &shown);
+    sources(&mut families, &shown);
+    sinks(&mut families, &shown);
+    parts(&mut families, &shown);
+    views(&mut families, &runtime.running_views());
+    pools(&mut families, &runtime.catalog().pools());
+    families
 }
 
 /// The states of a query, and their words.
@@ -75,14 +83,14 @@ fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 /// The registry of counters.
-fn counters(text: &mut Exposition, shown: &[Shown<'_>]) {
+fn counters(families: &mut Families, shown: &[Shown<'_>]) {
     for counter in Counter::ALL {
         let (name, kind, unit) = match (counter, counter.unit()) {
             (Counter::UncommittedBytes, _) => (format!("tidemill_{}", counter.name()), Gauge, 1.0),
             (_, "ns") => (format!("tidemill_{}_seconds_total", counter.name()), Total, 1e9),
             _ => (format!("tidemill_{}_total", counter.name()), Total, 1.0),
         };
-        let mut family = text.family_named(name, kind, counter.meaning());
+        let family = families.family_named(name, kind, counter.meaning());
         for one in shown {
             let value = one.status.engine.get(*counter);
             match unit {
@@ -91,18 +99,18 @@ fn counters(text: &mut Exposition, shown: &[Shown<'_>]) {
             }
         }
     }
-    let mut lag = text.family("tidemill_lag_cycles", Gauge, "Cycles that are closed but not committed.");
+    let lag = families.family("tidemill_lag_cycles", Gauge, "Cycles that are closed but not committed.");
     for one in shown {
         lag.sample(&[("query", &one.name)], one.report.lag.cycles);
     }
     let help = "Waiting time of the oldest event whose cycle is closed but not committed.";
-    let mut lag = text.family("tidemill_lag_seconds", Gauge, help);
+    let lag = families.family("tidemill_lag_seconds", Gauge, help);
     for one in shown {
         lag.sample(&[("query", &one.name)], one.report.lag.oldest_ns as f64 / 1e9);
     }
 }
 
-fn left_out(text: &mut Exposition, shown: &[Shown<'_>]) {
+fn left_out(families: &mut Families, shown: &[Shown<'_>]) {
     type Read = fn(&QueryStatus) -> u64;
     let all: [(&'static str, &str, Read); 5] = [
         ("tidemill_rows_late_total", "Rows that came too late, at intake or at an operator.", |status| {
@@ -120,26 +128,26 @@ fn left_out(text: &mut Exposition, shown: &[Shown<'_>]) {
         }),
     ];
     for (name, help, read) in all {
-        let mut family = text.family(name, Total, help);
+        let family = families.family(name, Total, help);
         for one in shown {
             family.sample(&[("query", &one.name)], read(one.status));
         }
     }
 }
 
-fn times(text: &mut Exposition, shown: &[Shown<'_>]) {
+fn times(families: &mut Families, shown: &[Shown<'_>]) {
     let help = "Time of each event from its arrival to the commit of its cycle.";
-    let mut response = text.family("tidemill_response_time_seconds", Histogram, help);
+    let response = families.family("tidemill_response_time_seconds", Histogram, help);
     for one in shown {
         response.histogram(&[("query", &one.name)], &one.status.engine.per_event);
     }
     let help = "Time of each cycle from its cut to its commit.";
-    let mut cycle = text.family("tidemill_cycle_time_seconds", Histogram, help);
+    let cycle = families.family("tidemill_cycle_time_seconds", Histogram, help);
     for one in shown {
         cycle.histogram(&[("query", &one.name)], &one.status.engine.per_cycle);
     }
     let help = "The largest mean time of a thousand consecutive cycles, from cut to commit.";
-    let mut means = text.family("tidemill_cycle_time_max_mean_of_1000_seconds", Gauge, help);
+    let means = families.family("tidemill_cycle_time_max_mean_of_1000_seconds", Gauge, help);
     for one in shown {
         if let Some(mean) = one.status.engine.largest_mean_of_1000 {
             means.sample(&[("query", &one.name)], mean.as_secs_f64());
@@ -147,18 +155,18 @@ fn times(text: &mut Exposition, shown: &[Shown<'_>]) {
     }
     let bounded = || shown.iter().filter_map(|one| Some((one, one.report.max_latency?)));
     let help = "The query's bound on the response time.";
-    let mut bounds = text.family("tidemill_latency_bound_seconds", Gauge, help);
+    let bounds = families.family("tidemill_latency_bound_seconds", Gauge, help);
     for (one, bound) in bounded() {
         bounds.sample(&[("query", &one.name)], bound.as_secs_f64());
     }
     let help = "The share of events that were answered within the bound, since the start of the query.";
-    let mut shares = text.family("tidemill_within_bound_ratio", Gauge, help);
+    let shares = families.family("tidemill_within_bound_ratio", Gauge, help);
     for (one, bound) in bounded() {
         shares.sample(&[("query", &one.name)], one.status.engine.per_event.share_within(bound));
     }
 }
 
-fn sources(text: &mut Exposition, shown: &[Shown<'_>]) {
+fn sources(families: &mut Families, shown: &[Shown<'_>]) {
     type Read = fn(&tidemill_engine::FeedStatus) -> u64;
     let all: [(&'static str, MetricKind, &str, Read); 6] = [
         ("tidemill_source_rows_total", Total, "Rows that a source delivered.", |feed| feed.rows),
@@ -178,7 +186,7 @@ fn sources(text: &mut Exposition, shown: &[Shown<'_>]) {
         ("tidemill_source_ended", Gauge, "1 if a source has ended.", |feed| u64::from(feed.ended)),
     ];
     for (name, kind, help, read) in all {
-        let mut family = text.family(name, kind, help);
+        let family = families.family(name, kind, help);
         for one in shown {
             let names = unique(one.status.sources.iter().map(|(name, _)| name.as_str()));
             for (name, (_, feed)) in names.iter().zip(&one.status.sources) {
@@ -187,7 +195,7 @@ fn sources(text: &mut Exposition, shown: &[Shown<'_>]) {
         }
     }
     let help = "How long a source has waited because there was no room for its rows.";
-    let mut family = text.family("tidemill_source_held_back_seconds_total", Total, help);
+    let family = families.family("tidemill_source_held_back_seconds_total", Total, help);
     for one in shown {
         let names = unique(one.status.sources.iter().map(|(name, _)| name.as_str()));
         for (name, (_, feed)) in names.iter().zip(&one.status.sources) {
@@ -195,7 +203,7 @@ fn sources(text: &mut Exposition, shown: &[Shown<'_>]) {
         }
     }
     let help = "The event time up to which a source is complete at the last cut, in seconds since 1970.";
-    let mut family = text.family("tidemill_source_watermark_seconds", Gauge, help);
+    let family = families.family("tidemill_source_watermark_seconds", Gauge, help);
     for one in shown {
         let names = unique(one.status.sources.iter().map(|(name, _)| name.as_str()));
         for (name, watermark_ns) in names.iter().zip(&one.status.engine.watermarks) {
@@ -211,7 +219,7 @@ pub(super) fn watermark_seconds(watermark_ns: i64) -> Option<f64> {
     (watermark_ns != i64::MIN && watermark_ns != i64::MAX).then_some(watermark_ns as f64 / 1e9)
 }
 
-fn sinks(text: &mut Exposition, shown: &[Shown<'_>]) {
+fn sinks(families: &mut Families, shown: &[Shown<'_>]) {
     type Read = fn(&tidemill_engine::SinkStatus) -> u64;
     let all: [(&'static str, MetricKind, &str, Read); 2] = [
         ("tidemill_sink_cycles_committed_total", Total, "Cycles that a sink has committed.", |sink| {
@@ -225,7 +233,7 @@ fn sinks(text: &mut Exposition, shown: &[Shown<'_>]) {
         ),
     ];
     for (name, kind, help, read) in all {
-        let mut family = text.family(name, kind, help);
+        let family = families.family(name, kind, help);
         for one in shown {
             let names = unique(one.status.engine.sinks.iter().map(|sink| sink.name.as_str()));
             for (name, sink) in names.iter().zip(&one.status.engine.sinks) {
@@ -247,7 +255,7 @@ pub(super) fn shortened(name: &str) -> String {
 }
 
 /// Transforms and operators. Their names may occur twice, their numbers do not.
-fn parts(text: &mut Exposition, shown: &[Shown<'_>]) {
+fn parts(families: &mut Families, shown: &[Shown<'_>]) {
     type Read = fn(&tidemill_engine::Work) -> f64;
     let all: [(&'static str, MetricKind, &str, Read); 4] = [
         (
@@ -270,7 +278,7 @@ fn parts(text: &mut Exposition, shown: &[Shown<'_>]) {
         ),
     ];
     for (name, kind, help, read) in all {
-        let mut family = text.family(name, kind, help);
+        let family = families.family(name, kind, help);
         for one in shown {
             for (number, work) in one.status.engine.work.iter().enumerate() {
                 let labels = [
@@ -285,7 +293,7 @@ fn parts(text: &mut Exposition, shown: &[Shown<'_>]) {
 }
 
 /// The rows that materialized views hold in memory, whether their queries run or have ended.
-fn views(text: &mut Exposition, views: &[ViewHandle]) {
+fn views(families: &mut Families, views: &[ViewHandle]) {
     type Read = fn(&StoreStatistics) -> u64;
     let all: [(&'static str, MetricKind, &str, Read); 4] = [
         ("tidemill_view_rows", Gauge, "Rows that a view holds.", |store| store.rows),
@@ -301,14 +309,14 @@ fn views(text: &mut Exposition, views: &[ViewHandle]) {
     ];
     let statistics: Vec<_> = views.iter().map(|view| (view.name(), view.store().statistics())).collect();
     for (name, kind, help, read) in all {
-        let mut family = text.family(name, kind, help);
+        let family = families.family(name, kind, help);
         for (view, store) in &statistics {
             family.sample(&[("view", view)], read(store));
         }
     }
 }
 
-fn pools(text: &mut Exposition, pools: &[(String, PoolStatus)]) {
+fn pools(families: &mut Families, pools: &[(String, PoolStatus)]) {
     type Read = fn(&PoolStatus) -> f64;
     let all: [(&'static str, MetricKind, &str, Read); 7] = [
         ("tidemill_pool_threads", Gauge, "The threads of a pool.", |pool| pool.members as f64),
@@ -347,7 +355,7 @@ fn pools(text: &mut Exposition, pools: &[(String, PoolStatus)]) {
         ),
     ];
     for (name, kind, help, read) in all {
-        let mut family = text.family(name, kind, help);
+        let family = families.family(name, kind, help);
         for (pool, status) in pools {
             family.sample(&[("pool", pool)], read(status));
         }

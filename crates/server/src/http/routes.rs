@@ -10,7 +10,7 @@ use tidemill_service::{QueryReport, QueryState};
 
 use super::answer::{Answer, Refusal, json, not_allowed, whole};
 use super::shared::HttpState;
-use super::{catalog, console, guard, journal, logs, metrics, plan, query, status, stores};
+use super::{catalog, console, exposition, guard, journal, logs, metrics, plan, query, status, stores};
 use crate::report::PROTOCOL_VIOLATION;
 
 /// The version of Prometheus's text format.
@@ -47,7 +47,13 @@ pub(super) async fn answer(request: Request<Incoming>, address: IpAddr, shared: 
         _ => {}
     }
     let answer: fn(&HttpState) -> Answer = match path {
-        "/metrics" => |shared| whole(StatusCode::OK, METRICS, metrics::text(shared)),
+        "/metrics" => |shared| {
+            whole(
+                StatusCode::OK,
+                METRICS,
+                exposition::text(&metrics::families(shared.started, shared.runtime.get())),
+            )
+        },
         "/ready" => ready,
         "/api/status" => |shared| json(StatusCode::OK, &status::json(shared)),
         "/api/catalog" => catalog::answer,

@@ -23,10 +23,14 @@ use crate::text::Problem;
 /// The plan over the newest cycle that all views have which it names.
 pub(crate) fn same_versions(plan: LogicalPlan) -> Result<LogicalPlan> {
     let stores = stores_of(&plan)?;
-    at_one_cycle(plan, &stores)
+    let (plan, _) = with_part_versions(at_one_cycle(plan, &stores)?, |views| {
+        part_versions(views, Moment::Newest, &mut |_| Ok(())).into_iter().map(Ok).collect()
+    })?;
+    Ok(plan)
 }
 
-/// As `same_versions`, of a plan that was made before. What the views of these names have now may be the rows of a transaction.
+/// As `same_versions`, of a plan that was made before and reads no gateways. What the views of these names have now may be the rows
+/// of a transaction.
 pub(crate) fn same_versions_of<'a>(
     plan: LogicalPlan,
     now: impl Fn(&str) -> Option<&'a StoredRows>,
@@ -50,11 +54,21 @@ fn at_one_cycle(plan: LogicalPlan, stores: &[StoredRows]) -> Result<LogicalPlan>
         let version = known.map_or_else(|| stored.version(), |(_, version)| version.clone());
         version.map_err(failed)
     };
-    let (plan, _) = at_versions(plan, version)?;
-    let (plan, _) = with_part_versions(plan, |views| {
-        part_versions(views, Moment::Newest, &mut |_| Ok(())).into_iter().map(Ok).collect()
+    at_versions(plan, version).map(|(plan, _)| plan)
+}
+
+/// Whether a plan reads views that have parts at gateways.
+pub(crate) fn reads_gateways(plan: &LogicalPlan) -> Result<bool> {
+    let mut reads = false;
+    plan.look_through_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(source) = scanned(scan.source.as_ref())
+        {
+            reads |= source.definition.at_gateways.is_some();
+        }
+        Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(plan)
+    Ok(reads)
 }
 
 fn failed(cause: Cause) -> DataFusionError {
@@ -105,8 +119,16 @@ pub(crate) fn earlier_rows(written: LogicalPlan, plan: LogicalPlan, as_of: &AsOf
 }
 
 fn version_of(stored: &StoredRows, as_of: &AsOf) -> Result<Version> {
-    let moment = moment_of(stored.reader().config(), as_of)?;
-    version_at(stored, moment).map_err(failed)
+    let reader = stored.reader();
+    let moment = moment_of(reader.config(), as_of)?;
+    version_at(stored, moment).map_err(|cause| {
+        let is_past = match moment {
+            Moment::Cycle(cycle) => reader.cycles().is_some_and(|(oldest, _)| cycle < oldest),
+            Moment::Time(_) => true,
+            Moment::Newest => false,
+        };
+        not_readable(cause, reader, is_past)
+    })
 }
 
 /// What a statement means for a view: its times are in units of the view's column.

@@ -52,7 +52,12 @@ impl Client {
     }
 
     /// Sends a request; returns if it was accepted.
-    pub async fn post(&mut self, key: &str, content_type: &'static str, body: Bytes) -> Result<(), Failure> {
+    pub async fn post(
+        &mut self,
+        key: Option<&str>,
+        content_type: &'static str,
+        body: Bytes,
+    ) -> Result<(), Failure> {
         let mut is_new = false;
         let mut connection = match self.connection.take() {
             Some(open) if !open.is_closed() => open,
@@ -80,7 +85,7 @@ impl Client {
     async fn send(
         &self,
         connection: &mut SendRequest<Full<Bytes>>,
-        key: &str,
+        key: Option<&str>,
         content_type: &'static str,
         body: Bytes,
     ) -> Result<Response<Incoming>, hyper::Error> {
@@ -94,7 +99,7 @@ impl Client {
         headers.insert(USER_AGENT, HeaderValue::from_static("tidemill"));
         add_user_headers(headers, &self.target.headers);
         headers.insert(HOST, self.target.endpoint.authority.clone());
-        if let Ok(key) = HeaderValue::from_str(key) {
+        if let Some(Ok(key)) = key.map(HeaderValue::from_str) {
             headers.insert(IDEMPOTENCY_KEY, key);
         }
         connection.send_request(request).await

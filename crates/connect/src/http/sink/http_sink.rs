@@ -169,7 +169,7 @@ impl HttpSink {
         };
         let outcome = runtime.block_on(async {
             tokio::select! {
-                sent = client.post(key, content_type, body.bytes.clone()) => Some(sent),
+                sent = client.post(Some(key), content_type, body.bytes.clone()) => Some(sent),
                 () = tokio::time::sleep(timeout) => None,
                 () = until(is_stopped) => Some(Err(Failure::Final(stopped()))),
             }
