@@ -38,7 +38,7 @@ use std::time::Duration;
 use tidemill_core::error::Cause;
 
 pub use answer_stream::AnswerStream;
-pub use request_stream::RequestStream;
+pub use request_stream::{RequestStream, RequestsEnd};
 pub use sink::{HttpSink, HttpSinkSettings, PostBody, Poster};
 pub use source::HttpSource;
 

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -22,12 +24,36 @@ use super::request_heads::RequestHeads;
 pub struct RequestStream<S> {
     stream: S,
     heads: RequestHeads,
+    end: RequestsEnd,
+}
+
+/// Says that a connection is for something else from here on, such as a WebSocket: what comes is not looked at any more.
+///
+/// ```
+/// use tidemill_connect::http::RequestStream;
+///
+/// let stream = RequestStream::new(tokio::io::empty());
+/// stream.requests_end().end();
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct RequestsEnd(Arc<AtomicBool>);
+
+impl RequestsEnd {
+    /// No more requests come.
+    pub fn end(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl<S> RequestStream<S> {
     /// A connection from which nothing was read yet.
     pub fn new(stream: S) -> RequestStream<S> {
-        RequestStream { stream, heads: RequestHeads::default() }
+        RequestStream { stream, heads: RequestHeads::default(), end: RequestsEnd::default() }
+    }
+
+    /// Ends the requests of this connection, from anywhere.
+    pub fn requests_end(&self) -> RequestsEnd {
+        self.end.clone()
     }
 }
 
@@ -39,7 +65,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for RequestStream<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        self.heads.check(&mut buffer.filled_mut()[before..]);
+        if !self.end.0.load(Ordering::Relaxed) {
+            self.heads.check(&mut buffer.filled_mut()[before..]);
+        }
         Poll::Ready(Ok(()))
     }
 }

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -14,7 +16,7 @@ use tidemill_connect::tls::failure;
 use tidemill_engine::chain;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
 use super::routes;
@@ -52,7 +54,6 @@ pub(super) fn prepare(
 }
 
 async fn accept(listener: &TcpListener, shared: &Arc<HttpState>) {
-    let room = Arc::new(Semaphore::new(shared.options.connections_max));
     loop {
         let (stream, address) = match listener.accept().await {
             Ok((stream, address)) => (stream, address.ip()),
@@ -62,7 +63,7 @@ async fn accept(listener: &TcpListener, shared: &Arc<HttpState>) {
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&shared.connections).try_acquire_owned() else {
             // Whoever does not take these few bytes at once gets none.
             let _ = stream.try_write(NO_ROOM);
             continue;
@@ -95,9 +96,12 @@ async fn serve(
     address: IpAddr,
     shared: Arc<HttpState>,
 ) {
-    let stream = AnswerStream::new(RequestStream::new(stream), shared.options.write_timeout, || {});
+    let stream = RequestStream::new(stream);
+    let requests = stream.requests_end();
+    let stream = AnswerStream::new(stream, shared.options.write_timeout, || {});
     let options = shared.options.clone();
-    let answer = service_fn(move |request| {
+    let answer = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(requests.clone());
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(routes::answer(request, address, &shared).await) }
     });
@@ -106,7 +110,8 @@ async fn serve(
         .header_read_timeout(options.head_timeout)
         .max_buf_size(options.head_bytes_max)
         .max_headers(HEADERS_MAX)
-        .serve_connection(TokioIo::new(stream), answer);
+        .serve_connection(TokioIo::new(stream), answer)
+        .with_upgrades();
     // Errors are the client's; it has its answer, or is gone.
     if let Err(error) = connection.await {
         let reason = chain(&error).join(": ");

@@ -10,6 +10,7 @@ mod console;
 mod exposition;
 mod families;
 mod guard;
+mod handshake;
 mod http_server;
 mod journal;
 mod listener;
@@ -25,6 +26,7 @@ mod routes;
 mod shared;
 mod status;
 mod stores;
+mod websocket;
 
 pub use self::http_server::HttpServer;
 pub use self::options::HttpOptions;

@@ -10,7 +10,10 @@ use tidemill_service::{QueryReport, QueryState};
 
 use super::answer::{Answer, Refusal, json, not_allowed, whole};
 use super::shared::HttpState;
-use super::{catalog, console, exposition, guard, journal, logs, metrics, plan, query, status, stores};
+use super::{
+    catalog, console, exposition, guard, handshake, journal, logs, metrics, plan, query, status, stores,
+    websocket,
+};
 use crate::report::PROTOCOL_VIOLATION;
 
 /// The version of Prometheus's text format.
@@ -35,6 +38,9 @@ pub(super) async fn answer(request: Request<Incoming>, address: IpAddr, shared: 
     let path = request.uri().path();
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     match (path, request.method()) {
+        ("/subscribe", &Method::GET) if handshake::is_wanted(request.headers()) => {
+            return websocket::answer(request, shared, &identity).await;
+        }
         ("/query", &Method::POST) | ("/subscribe", &Method::POST | &Method::GET) => {
             return query::answer(request, shared, &identity).await;
         }

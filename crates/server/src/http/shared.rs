@@ -16,6 +16,8 @@ pub(super) struct HttpState {
     pub started: Instant,
     /// Set once the queries of the catalogue have been started.
     pub runtime: OnceLock<Runtime>,
+    /// Room for connections.
+    pub connections: Arc<Semaphore>,
     /// Room for questions.
     pub questions: Arc<Semaphore>,
     pub authentication: Authentication,
@@ -25,9 +27,10 @@ pub(super) struct HttpState {
 
 impl HttpState {
     pub fn new(options: HttpOptions, is_local: bool) -> io::Result<HttpState> {
+        let connections = Arc::new(Semaphore::new(options.connections_max));
         let questions = Arc::new(Semaphore::new(options.questions_max));
         let authentication = Authentication::new(is_local || options.is_insecure)?;
         let (started, runtime) = (Instant::now(), OnceLock::new());
-        Ok(HttpState { options, started, runtime, questions, authentication, is_local })
+        Ok(HttpState { options, started, runtime, connections, questions, authentication, is_local })
     }
 }

@@ -22,7 +22,7 @@ use crate::http::answer::Answer;
 const FLUSH_TIME: Duration = Duration::from_millis(100);
 
 /// Cancels a query when nobody waits for its rows any more.
-pub(super) struct CancelWhenDropped {
+pub(in crate::http) struct CancelWhenDropped {
     cancellation: Cancellation,
     timer: Option<JoinHandle<()>>,
 }

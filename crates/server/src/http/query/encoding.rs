@@ -24,9 +24,16 @@ pub(super) enum Encoding {
     Arrow,
     /// Server-sent events, in JSON as the document has it.
     Events,
+    /// The same events, each as a message of a WebSocket.
+    Messages,
 }
 
 impl Encoding {
+    /// Whether it tells changes, and each event by itself.
+    pub fn is_of_events(self) -> bool {
+        matches!(self, Encoding::Events | Encoding::Messages)
+    }
+
     /// What clients call them; the first one of a format is its own name.
     pub const NAMES: [(&'static str, Encoding); 9] = [
         ("application/x-ndjson", Encoding::JsonLines),
@@ -62,7 +69,7 @@ pub(super) enum Encoder {
     Csv(Box<dyn TextEncoder>),
     Document { columns: Vec<Column>, rows: u64, value_bytes_max: usize },
     Arrow(Box<StreamWriter<Vec<u8>>>),
-    Events { columns: Vec<Column>, key: Option<Vec<String>>, value_bytes_max: usize },
+    Events { framing: Framing, columns: Vec<Column>, key: Option<Vec<String>>, value_bytes_max: usize },
 }
 
 impl Encoder {
@@ -82,7 +89,11 @@ impl Encoder {
             Encoding::Arrow => {
                 Encoder::Arrow(Box::new(StreamWriter::try_new(Vec::new(), schema).map_err(wrong)?))
             }
-            Encoding::Events => Encoder::Events { columns: columns(schema, &[]), key, value_bytes_max },
+            Encoding::Events | Encoding::Messages => {
+                let framing =
+                    if encoding == Encoding::Events { Framing::ServerSent } else { Framing::Message };
+                Encoder::Events { framing, columns: columns(schema, &[]), key, value_bytes_max }
+            }
         })
     }
 
@@ -95,8 +106,8 @@ impl Encoder {
                 bytes = format!("{{\"columns\":{},\n\"rows\":[", described(columns)).into_bytes();
             }
             Encoder::Arrow(writer) => bytes = std::mem::take(writer.get_mut()),
-            Encoder::Events { columns, key, .. } => {
-                bytes = event("columns", &json!({ "columns": described(columns), "key": key }));
+            Encoder::Events { framing, columns, key, .. } => {
+                bytes = framing.event("columns", &json!({ "columns": described(columns), "key": key }));
             }
         }
         bytes
@@ -117,15 +128,18 @@ impl Encoder {
                 writer.write(batch).map_err(wrong)?;
                 bytes = std::mem::take(writer.get_mut());
             }
-            Encoder::Events { columns, value_bytes_max, .. } => {
-                bytes.extend_from_slice(b"event: rows\ndata: [");
+            Encoder::Events { framing, columns, value_bytes_max, .. } => {
+                let (before, after) = framing.around("rows");
+                bytes.extend_from_slice(before.as_bytes());
+                bytes.push(b'[');
                 for row in 0..batch.num_rows() {
                     if row > 0 {
                         bytes.push(b',');
                     }
                     write_row(columns, batch, row, *value_bytes_max, &mut bytes);
                 }
-                bytes.extend_from_slice(b"]\n\n");
+                bytes.push(b']');
+                bytes.extend_from_slice(after.as_bytes());
             }
         }
         Ok(bytes)
@@ -140,7 +154,7 @@ impl Encoder {
                 writer.finish().map_err(wrong)?;
                 std::mem::take(writer.get_mut())
             }
-            Encoder::Events { .. } => event("end", &json!({})),
+            Encoder::Events { framing, .. } => framing.event("end", &json!({})),
         })
     }
 
@@ -153,7 +167,7 @@ impl Encoder {
             Encoder::Document { .. } => {
                 Failure::Told(format!("],\n\"complete\":false,\n\"error\":{error}}}\n").into_bytes())
             }
-            Encoder::Events { .. } => Failure::Told(event("error", &error)),
+            Encoder::Events { framing, .. } => Failure::Told(framing.event("error", &error)),
         }
     }
 }
@@ -174,9 +188,29 @@ fn described(columns: &[Column]) -> Value {
     columns.iter().map(|column| json!({ "name": column.name, "type": column.kind.full_name() })).collect()
 }
 
-/// An event. JSON has no line breaks of its own.
-fn event(name: &str, data: &Value) -> Vec<u8> {
-    format!("event: {name}\ndata: {data}\n\n").into_bytes()
+/// How an event is told from the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) enum Framing {
+    /// Two lines. JSON has no line breaks of its own.
+    ServerSent,
+    /// An object.
+    Message,
+}
+
+impl Framing {
+    /// What comes before the data of an event, and after it.
+    fn around(self, name: &str) -> (String, &'static str) {
+        match self {
+            Framing::ServerSent => (format!("event: {name}\ndata: "), "\n\n"),
+            Framing::Message => (format!("{{\"event\":\"{name}\",\"data\":"), "}"),
+        }
+    }
+
+    /// An event with its data.
+    pub fn event(self, name: &str, data: &Value) -> Vec<u8> {
+        let (before, after) = self.around(name);
+        format!("{before}{data}{after}").into_bytes()
+    }
 }
 
 fn write_row(

@@ -13,13 +13,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hyper::body::Incoming;
+use hyper::header::HeaderValue;
 use hyper::{Request, StatusCode};
 use tidemill_service::{Role, Session};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use self::body::{CancelWhenDropped, RowsBody};
-use self::pieces::pieces;
+pub(super) use self::encoding::Framing;
+use self::pieces::{PieceReceiver, pieces};
 use self::question::Question;
 use self::worker::{FinalPiece, Worker};
 use super::answer::{Answer, Refusal, starting};
@@ -31,16 +33,29 @@ use crate::report::{QUERY_CANCELED, TOO_MANY_CONNECTIONS};
 /// Answers a question.
 pub(super) async fn answer(request: Request<Incoming>, shared: &HttpState, identity: &Identity) -> Answer {
     match begin(request, shared, identity).await {
-        Ok(answer) => answer,
+        Ok(Begun { content, pieces, final_piece, cancel }) => {
+            RowsBody::answer(content, pieces, final_piece, cancel)
+        }
         Err(refusal) => refusal.answer(),
     }
 }
 
-async fn begin(
+/// An answer that has begun.
+pub(super) struct Begun {
+    /// The type of its content.
+    pub content: HeaderValue,
+    pub pieces: PieceReceiver,
+    pub final_piece: FinalPiece,
+    /// The question is cancelled when it is dropped.
+    pub cancel: CancelWhenDropped,
+}
+
+/// Begins to answer a question.
+pub(super) async fn begin(
     request: Request<Incoming>,
     shared: &HttpState,
     identity: &Identity,
-) -> Result<Answer, Refusal> {
+) -> Result<Begun, Refusal> {
     let question = Question::read(request, &shared.options).await?;
     let Some(runtime) = shared.runtime.get() else {
         return Err(starting());
@@ -92,5 +107,5 @@ async fn begin(
         },
         None => beginning.await.map_err(|_| gone())?,
     };
-    Ok(RowsBody::answer(begun?, waiting, final_piece, cancel))
+    Ok(Begun { content: begun?, pieces: waiting, final_piece, cancel })
 }

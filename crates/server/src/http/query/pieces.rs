@@ -24,7 +24,7 @@ pub(super) struct PieceSender {
 }
 
 /// Takes pieces.
-pub(super) struct PieceReceiver {
+pub(in crate::http) struct PieceReceiver {
     pieces: Receiver<Piece>,
     held: Held,
     /// The bytes of the piece that is being sent.

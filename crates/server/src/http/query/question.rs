@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::encoding::Encoding;
 use crate::http::answer::Refusal;
+use crate::http::handshake;
 use crate::http::options::HttpOptions;
 use crate::http::parameters::{bad, parameters};
 use crate::report::{INVALID_PARAMETER_VALUE, PROGRAM_LIMIT, PROTOCOL_VIOLATION};
@@ -48,6 +49,7 @@ impl Question {
             return Err(bad(format!("there is no parameter '{name}'; there are {}", known.join(", "))));
         }
         let encoding = match is_subscription {
+            true if handshake::is_wanted(&head.headers) => Encoding::Messages,
             true => Encoding::Events,
             false => accepted(&head.headers)?,
         };

@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The last piece of an answer, for which there is always room.
 #[derive(Clone, Default)]
-pub(super) struct FinalPiece(Arc<Mutex<Option<Bytes>>>);
+pub(in crate::http) struct FinalPiece(Arc<Mutex<Option<Bytes>>>);
 
 impl FinalPiece {
     fn set(&self, piece: Vec<u8>) {
@@ -141,7 +141,7 @@ impl Worker {
             return Ok(None);
         };
         match &output.table_key {
-            Some(key) if self.question.encoding == Encoding::Events => {
+            Some(key) if self.question.encoding.is_of_events() => {
                 let names = key.iter().flatten().map(|index| output.schema.field(*index).name().clone());
                 Ok(Some(names.collect()))
             }
@@ -152,7 +152,7 @@ impl Worker {
     fn answer(&mut self, (mut rows, schema, key): Answered) -> Result<(), End> {
         // The first rows are waited for before the answer begins, so that a query that fails at once is answered with an
         // error. A subscriber is told the columns at once.
-        let is_subscription = self.question.encoding == Encoding::Events && schema.is_some();
+        let is_subscription = self.question.encoding.is_of_events() && schema.is_some();
         let mut next = if is_subscription { None } else { self.next(&mut rows)? };
         let schema = schema.or_else(|| next.as_ref().map(RecordBatch::schema));
         let schema = schema.unwrap_or_else(|| Arc::new(Schema::empty()));
@@ -166,7 +166,7 @@ impl Worker {
         };
         // The type of its content.
         self.tell(Ok(self.question.encoding.content_type()));
-        let sending = self.send([head, first].concat()).and_then(|()| {
+        let sending = self.send_beginning(head, first).and_then(|()| {
             while !self.are_too_many(sent)
                 && let Some(batch) = self.next(&mut rows)?
             {
@@ -185,6 +185,14 @@ impl Worker {
                 Ok(())
             }
             other => other,
+        }
+    }
+
+    /// A message is a piece by itself; otherwise few bytes are not sent for themselves.
+    fn send_beginning(&self, head: Vec<u8>, first: Vec<u8>) -> Result<(), End> {
+        match self.question.encoding {
+            Encoding::Messages => self.send(head).and_then(|()| self.send(first)),
+            _ => self.send([head, first].concat()),
         }
     }
 
