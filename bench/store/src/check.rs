@@ -29,8 +29,8 @@ pub fn check(fragments: u32) -> anyhow::Result<()> {
             let rows = &all[..((cycle + 1) * CYCLE_ROWS) as usize];
             let question = Question::new(kind, number, rows.len() as i64, CARS, CARS);
             let version = reader.as_of_cycle(cycle)?;
-            let found = question.ask(&version, &accounts, &mut || Ok(()))?.batches;
-            let again = question.ask(&version, &accounts, &mut || Ok(()))?.batches;
+            let found = question.ask(&version, &accounts, &mut |_| Ok(()))?.batches;
+            let again = question.ask(&version, &accounts, &mut |_| Ok(()))?.batches;
             ensure!(found == again, "{name}: another answer at the second time");
             match kind {
                 Kind::Balance => {

@@ -52,8 +52,8 @@ pub trait StoreDirectory: Send + Sync {
 /// // In another process:
 /// let west = Arc::new(Endpoint::new("gateway 'west'"));
 /// west.is_at(&socket);
-/// let cars = west.pin(&["cars"], Moment::Newest, &mut || Ok(()))?.remove(0)?;
-/// let found = cars.select(&Selection::default())?.rows(&mut || Ok(()))?;
+/// let cars = west.pin(&["cars"], Moment::Newest, &mut |_| Ok(()))?.remove(0)?;
+/// let found = cars.select(&Selection::default())?.rows(&mut |_| Ok(()))?;
 /// assert_eq!((cars.cycle(), found.batches), (Some(0), vec![rows]));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
