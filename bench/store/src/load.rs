@@ -119,7 +119,7 @@ fn ask_until(
             // The time of a report is its number, and so is the end of a version.
             let latest = version.end() as i64;
             let question = Question::new(kind, number, latest, cars, accounts.cars);
-            let found = question.ask(&version, accounts, &mut || {
+            let found = question.ask(&version, accounts, &mut |_| {
                 let Some(turn) = turn.as_mut().filter(|_| looked.elapsed() > LOOK) else { return Ok(()) };
                 let (before, queued_before) = (Instant::now(), run_queue.waited_ns());
                 turn.go_on(&mut || false)?;

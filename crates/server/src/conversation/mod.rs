@@ -11,6 +11,7 @@ mod copy_text;
 mod cursor_statement;
 mod cursors;
 mod execute;
+mod execute_prepared;
 mod extended;
 mod limits;
 mod own_statement;

@@ -109,7 +109,7 @@ impl Export {
             }
             Err(cause) if self.told.is_none_or(|told| told.elapsed() >= TOLD_EVERY) => {
                 self.told = Some(Instant::now());
-                tracing::warn!(reason = %cause, "the collector does not take metrics; the next ones will contain these");
+                tracing::warn!(reason = %cause, "the collector takes no metrics; the next ones will contain these");
             }
             Err(_) => {}
         }
