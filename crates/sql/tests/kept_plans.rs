@@ -166,7 +166,7 @@ fn a_kept_plan_answers_and_reads_what_a_plan_for_the_values_does() {
         }
         // NULL has a plan of its own. Texts that are not numbers or times are left to a plan for them.
         left.dedup();
-        assert!(answered > 150, "{answered} answers, left: {left:?}");
+        assert!(answered > 100, "{answered} answers, left: {left:?}");
         assert!(left.iter().all(|text| text.contains("vid = $1") || text.contains("CAST($1")), "{left:?}");
     }
 }
