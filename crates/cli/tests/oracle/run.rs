@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use super::client::{Answer, Client};
 use super::feeding::{Feeder, Gate, Restarts, SharedLog};
 use super::history::{Gaps, History};
+use super::kept_view;
 use super::opinion::{Cut, Opinion};
 use super::ports::free_port;
 use super::random::Random;
@@ -95,8 +96,8 @@ const GAPS: [Gaps; 3] = [Gaps::None, Gaps::Unacknowledged, Gaps::Unacknowledged]
 pub const RAW: [&str; 5] = ["raw_s", "raw_t", "raw_u", "late_s", "late_t"];
 
 impl Run {
-    /// Views that stay as they are: all rows of each source, the last row of each key of one, and groups.
-    pub const FIXED: usize = SOURCES.len() + 2;
+    /// Views that stay as they are: all rows of each source, the last row of each key of one, groups, and rows by place.
+    pub const FIXED: usize = SOURCES.len() + 3;
 
     /// `None` without DuckDB.
     pub fn start(seed: u64, size: Size) -> Option<Run> {
@@ -151,6 +152,8 @@ impl Run {
         self.create(groups);
         self.subscribers =
             self.views.iter().map(|view| Subscriber::start(view, self.server.port())).collect();
+        let places = View { name: "places".to_owned(), ..kept_view::store(&mut self.random) };
+        self.create(places);
         for _ in 0..views {
             let view = self.next_view();
             self.create(view);
