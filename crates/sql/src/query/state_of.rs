@@ -31,6 +31,35 @@ const ARGUMENTS: &[OptionDefinition] = &[
 ];
 
 /// The function that gives the rows which each operator held, and without an argument the list of operators.
+///
+/// ```
+/// use tidemill_engine::Past;
+/// use tidemill_sql::{PastRange, Planner, Reply, STATE_OF, parse, rows_of, state_of};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let (input, journal) = (folder.path().join("in.csv"), folder.path().join("p.journal"));
+/// # std::fs::write(&input, "n\n1\n2\n1\n").unwrap();
+/// let script = format!(
+///     "CREATE SOURCE numbers (n BIGINT) WITH (path = '{}', durable = true); SET journal = '{}';
+///      CREATE SINK counts AS SELECT n, count(*) AS times FROM numbers GROUP BY n WITH (connector = 'blackhole')",
+///     input.display(), journal.display());
+/// let pipeline = || {
+///     let mut planner = Planner::new();
+///     for statement in parse(&script, "example").unwrap() {
+///         planner.execute(&statement).unwrap_or_else(|error| panic!("{error}"));
+///     }
+///     planner.pipeline().unwrap().expect("there is a sink")
+/// };
+/// pipeline().open().unwrap().start().unwrap().wait().unwrap();
+///
+/// let range = PastRange { keeps_state: true, ..PastRange::default() };
+/// let results = pipeline().replay(&Past::open(&journal).unwrap(), range).unwrap().results().unwrap();
+/// let state = results.state.expect("it was to be kept");
+/// assert_eq!(rows_of(&state, "aggregate", Some("groups")).unwrap().num_rows(), 2);
+/// let mut planner = Planner::new();
+/// planner.register_generator(STATE_OF, state_of(state));
+/// let query = parse("SELECT n FROM state_of('aggregate')", "example").unwrap().remove(0);
+/// assert!(matches!(planner.execute(&query), Ok(Reply::Rows(_) | Reply::Query(_))));
+/// ```
 pub fn state_of(state: KeptState) -> Generator {
     let define = move |arguments: &crate::DeclaredValues| {
         let rows = match arguments.text("operator") {
