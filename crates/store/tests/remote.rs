@@ -184,7 +184,7 @@ fn a_reader_that_does_not_wait_any_longer_leaves_and_others_go_on() {
     let hanging = Arc::new(Endpoint::new("gateway 'north'"));
     hanging.is_at(&silent);
     let mut looks = 0;
-    let cancelled = &mut || {
+    let cancelled = &mut |_| {
         looks += 1;
         if looks > 3 { Err(Cause::operation("it was cancelled")) } else { Ok(()) }
     };

@@ -150,7 +150,10 @@ impl Planner {
                 let columns = shown_columns(&plan);
                 // A column without a name is called by its expression, values included.
                 let has_names = !columns.fields().iter().any(|field| field.name().contains('$'));
-                let is_kept = has_names && is_static(&plan) && !provider.has_opened_files() && !reads_gateways(&plan).ok()?;
+                let is_kept = has_names
+                    && is_static(&plan)
+                    && !provider.has_opened_files()
+                    && !reads_gateways(&plan).ok()?;
                 let (casts, nodes) = is_kept.then(|| looked_through(&plan).ok()).flatten()?;
                 // A truth value may leave over a condition alone.
                 let folds = casts || kinds.contains(&ParameterType::Boolean);

@@ -46,7 +46,8 @@ impl Planner {
                 let plan = self.plan_at_versions(query, options, explained)?;
                 if is_static(&plan) {
                     let memory = self.settings.memory_of_reader();
-                    let reads = reads_text(&plan, &memory).map_err(|error| self.text_error(&error, explained))?;
+                    let reads =
+                        reads_text(&plan, &memory).map_err(|error| self.text_error(&error, explained))?;
                     return Ok(Reply::Text(reads));
                 }
                 let prepared = self.prepare(&plan, max_latency(options)?, statement);
