@@ -121,9 +121,7 @@ fn a_plan_that_is_kept_never_answers_for_another_catalogue() {
         for change in [""].into_iter().chain(CHANGES) {
             for client in [&definer, &one] {
                 // Settings are changed in the session that reads.
-                if !change.is_empty()
-                    && (client as *const _ == &definer as *const _) != change.contains("SET ")
-                {
+                if !change.is_empty() && std::ptr::eq(client, &definer) != change.contains("SET ") {
                     client.batch_execute(change).await.unwrap_or_else(|error| panic!("{change}: {error:?}"));
                 }
             }

@@ -72,7 +72,7 @@ pub use self::catalog_record::{CatalogRecord, StartedQuery};
 pub use self::dataflow::{Dataflow, DataflowPart, PartKind};
 pub use self::error::Error;
 pub use self::execution::{Execution, Phase, QueryEnd};
-pub use self::gateway_processes::{GatewaySettings, StatusTables};
+pub use self::gateway_processes::{GatewayCommand, GatewaySettings, StatusTables};
 pub use self::gateways::serve_gateway;
 pub use self::past_query::past_query;
 pub use self::plan_report::PlanReport;

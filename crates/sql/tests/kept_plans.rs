@@ -95,7 +95,7 @@ fn value(kind: ParameterType, random: &mut Random) -> Parameter {
         Text if random.below(2) == 0 => format!("car {}", number % 8),
         Text => number.to_string(),
         Double | Real => format!("{}", number as f64 / 2.0),
-        Boolean => (number % 2 == 0).to_string(),
+        Boolean => number.is_multiple_of(2).to_string(),
         Date => "1970-01-01".to_owned(),
         Timestamp => format!("1970-01-01 00:0{}:{:02}.5", number % 8, number),
         _ => number.to_string(),

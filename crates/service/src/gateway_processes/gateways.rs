@@ -1,7 +1,7 @@
 //! The gateways of a server.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -44,8 +44,21 @@ pub struct GatewaySettings {
     pub folder: PathBuf,
     /// The command that starts the process of a gateway with this name and this folder: it calls
     /// [`serve_gateway`](crate::serve_gateway).
-    pub command: Arc<dyn Fn(&str, &std::path::Path) -> Command + Send + Sync>,
+    pub command: Arc<GatewayCommand>,
 }
+
+/// Makes the command that starts the process of a gateway, out of its name and its folder.
+///
+/// ```
+/// # use std::process::Command;
+/// let command: &tidemill_service::GatewayCommand = &|name, folder| {
+///     let mut command = Command::new("my-server");
+///     command.args(["gateway", name]).arg(folder);
+///     command
+/// };
+/// assert_eq!(command("west", "gateways/west".as_ref()).get_args().count(), 3);
+/// ```
+pub type GatewayCommand = dyn Fn(&str, &Path) -> Command + Send + Sync;
 
 /// The gateways of a server.
 pub(crate) struct Gateways {

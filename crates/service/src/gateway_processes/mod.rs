@@ -7,8 +7,8 @@ mod tables;
 
 pub(crate) use control::{Answer, Order};
 pub(crate) use gateway::Gateway;
-pub use gateways::GatewaySettings;
 pub(crate) use gateways::Gateways;
+pub use gateways::{GatewayCommand, GatewaySettings};
 pub use tables::StatusTables;
 
 /// What a gateway's folder contains.
