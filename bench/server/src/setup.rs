@@ -65,7 +65,8 @@ pub fn lanes() -> String {
 pub async fn wait_for_rows(owner: &Client, sent: u64) -> anyhow::Result<()> {
     let last = sent.saturating_sub(1);
     for view in ["recent", "positions"] {
-        let latest = format!("SELECT CAST(round(extract(epoch FROM max(at)) * 1000000) AS BIGINT) AS n FROM {view}");
+        let latest =
+            format!("SELECT CAST(round(extract(epoch FROM max(at)) * 1000000) AS BIGINT) AS n FROM {view}");
         wait_for(owner, &latest, last).await?;
     }
     Ok(())
