@@ -64,8 +64,8 @@ struct Log {
 pub(crate) struct Start(u64);
 
 impl Versions {
-    /// Lets queries read the rows of the views. A view that was dropped or replaced is let go, with its rows. Returns how often that has
-    /// been so.
+    /// Lets queries read the rows of the views. A view that was dropped or replaced is let go, with its rows. Returns how often
+    /// `readable` has changed.
     fn attach(&mut self) -> u64 {
         self.views.retain(|_, view| self.defined.has_view(view));
         self.changes += 1;
@@ -91,7 +91,8 @@ impl KeptCatalog {
         let gateways = has_gateways.then(BTreeMap::new);
         let (readable, views) = (catalog.clone(), BTreeMap::new());
         let mut versions = Versions { readable, defined: catalog, changes: 0, views, gateways };
-        versions.attach();
+        let plans = KeptPlans::default();
+        plans.begin(versions.attach());
         let log = Log {
             log,
             started: BTreeMap::new(),
@@ -100,7 +101,7 @@ impl KeptCatalog {
             announced: BTreeMap::new(),
         };
         let (log, versions, users) = (Mutex::new(log), Mutex::new(versions), Mutex::new(users));
-        KeptCatalog { log, versions, users, plans: KeptPlans::default() }
+        KeptCatalog { log, versions, users, plans }
     }
 
     /// How readers know this gateway.

@@ -106,3 +106,19 @@ impl Session {
 fn bound(statement: &Statement, values: &[Parameter]) -> Result<Statement, Error> {
     Ok(statement.bind(&values.iter().cloned().map(Some).collect::<Vec<_>>())?)
 }
+
+#[cfg(test)]
+mod tests {
+    use tidemill_sql::divide;
+
+    use super::*;
+    use crate::Runtime;
+
+    #[test]
+    fn plans_are_kept_before_anything_is_defined() {
+        let mut session = Session::new(&Runtime::new(Planner::new()));
+        let statement = divide("SELECT 1 AS one", "test").unwrap()[0].read().unwrap();
+        let mut plan = || session.kept_plan(&statement, Vec::new()).unwrap().expect("it can be kept");
+        assert!(Arc::ptr_eq(&plan(), &plan()));
+    }
+}
