@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use datafusion::arrow::compute::{
-    SortColumn, SortOptions, filter_record_batch, lexsort_to_indices, take_record_batch,
+    SortColumn, SortOptions, concat_batches, filter_record_batch, lexsort_to_indices, take_record_batch,
 };
+use datafusion::catalog::TableProvider;
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::datasource::{MemTable, source_as_provider};
 use datafusion::logical_expr::{
@@ -52,15 +53,16 @@ fn scanned(scan: &TableScan) -> Result<Option<RecordBatch>> {
     let Some(table) = provider.downcast_ref::<MemTable>() else { return Ok(None) };
     let [partition] = table.batches.as_slice() else { return Ok(None) };
     let Ok(batches) = partition.try_read() else { return Ok(None) };
-    match batches.as_slice() {
-        [rows] if rows.num_rows() <= ROWS_MAX && scan.filters.is_empty() && scan.fetch.is_none() => {
-            Ok(Some(match &scan.projection {
-                Some(columns) => rows.project(columns)?,
-                None => rows.clone(),
-            }))
-        }
-        _ => Ok(None),
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    if rows > ROWS_MAX || !scan.filters.is_empty() || scan.fetch.is_some() {
+        return Ok(None);
     }
+    // A store gives the rows of each chunk by themselves, and none if there are none. One batch is not copied.
+    let rows = concat_batches(&table.schema(), batches.iter())?;
+    Ok(Some(match &scan.projection {
+        Some(columns) => rows.project(columns)?,
+        None => rows,
+    }))
 }
 
 fn selected(filter: &Filter, rows: &RecordBatch) -> Result<RecordBatch> {
@@ -104,4 +106,36 @@ fn bounds(limit: &Limit) -> Option<(usize, usize)> {
 
 fn values(expression: &Expr, schema: &DFSchema, rows: &RecordBatch) -> Result<ArrayRef> {
     Compiled::new(expression, schema)?.values(rows, &Cut::first())
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::Int64Array;
+    use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
+    use datafusion::datasource::provider_as_source;
+    use datafusion::logical_expr::{LogicalPlanBuilder, col, lit};
+
+    use super::*;
+
+    /// The even rows of a table with these batches.
+    fn even(batches: &[&[i64]]) -> Option<Vec<i64>> {
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+        let batch = |rows: &&[i64]| {
+            let rows: ArrayRef = Arc::new(Int64Array::from(rows.to_vec()));
+            RecordBatch::try_new(Arc::clone(&schema), vec![rows]).unwrap()
+        };
+        let batches = batches.iter().map(batch).collect();
+        let table = MemTable::try_new(Arc::clone(&schema), vec![batches]).unwrap();
+        let scan = LogicalPlanBuilder::scan("t", provider_as_source(Arc::new(table)), None).unwrap();
+        let plan = scan.filter((col("n") % lit(2_i64)).eq(lit(0_i64))).unwrap().build().unwrap();
+        answer(&plan).map(|rows| rows.column(0).as_primitive::<Int64Type>().values().to_vec())
+    }
+
+    #[test]
+    fn rows_of_several_chunks_and_of_none_are_few_too() {
+        assert_eq!(even(&[&[1, 2], &[], &[4, 5, 6]]), Some(vec![2, 4, 6]));
+        assert_eq!(even(&[]), Some(Vec::new()));
+        let many: Vec<i64> = (0..=ROWS_MAX as i64).collect();
+        assert_eq!(even(&[&many[..500], &many[500..]]), None);
+    }
 }
