@@ -60,15 +60,21 @@ fn at_one_cycle(plan: LogicalPlan, stores: &[StoredRows]) -> Result<LogicalPlan>
 /// Whether a plan reads views that have parts at gateways.
 pub(crate) fn reads_gateways(plan: &LogicalPlan) -> Result<bool> {
     let mut reads = false;
+    look_at_sources(plan, |source| reads |= source.at_gateways.is_some())?;
+    Ok(reads)
+}
+
+/// Looks at each source that a plan scans, those of subqueries included.
+fn look_at_sources(plan: &LogicalPlan, mut look: impl FnMut(&SourceDefinition)) -> Result<()> {
     plan.look_through_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Some(source) = scanned(scan.source.as_ref())
         {
-            reads |= source.definition.at_gateways.is_some();
+            look(&source.definition);
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(reads)
+    Ok(())
 }
 
 fn failed(cause: Cause) -> DataFusionError {
@@ -78,15 +84,12 @@ fn failed(cause: Cause) -> DataFusionError {
 /// The stores that a plan names, each once.
 fn stores_of(plan: &LogicalPlan) -> Result<Vec<StoredRows>> {
     let mut stores: Vec<StoredRows> = Vec::new();
-    plan.look_through_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node
-            && let Some(source) = scanned(scan.source.as_ref())
-            && let Some(stored) = &source.definition.stored
+    look_at_sources(plan, |source| {
+        if let Some(stored) = &source.stored
             && !stores.iter().any(|known| known.reader().is_of(stored.reader()))
         {
             stores.push(stored.clone());
         }
-        Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(stores)
 }
@@ -198,15 +201,12 @@ fn with_part_versions(
     versions: impl FnOnce(&[&GatewayRows]) -> Result<Vec<PartVersions>>,
 ) -> Result<(LogicalPlan, usize)> {
     let mut views: Vec<GatewayRows> = Vec::new();
-    plan.look_through_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node
-            && let Some(source) = scanned(scan.source.as_ref())
-            && let Some(rows) = &source.definition.at_gateways
+    look_at_sources(&plan, |source| {
+        if let Some(rows) = &source.at_gateways
             && !views.iter().any(|known| known.name == rows.name)
         {
             views.push(rows.clone());
         }
-        Ok(TreeNodeRecursion::Continue)
     })?;
     let open: Vec<&GatewayRows> = views.iter().filter(|view| view.versions.is_none()).collect();
     if open.is_empty() {
