@@ -29,7 +29,7 @@ impl fmt::Display for LateAnswer {
         let LateAnswer { element, latency, deadline, sent_late, stolen, .. } = self;
         write!(
             formatter,
-            "element {element}: {:.1} ms of {:.1}, sent {:.1} ms late, of which the host took {:.0}; ",
+            "element {element}: {:.1} ms of {:.1}, sent {:.1} ms late, the host took {:.0} ms; ",
             ms(*latency),
             ms(*deadline),
             ms(*sent_late),
