@@ -284,7 +284,7 @@ fn a_full_disk_is_told_once_when_it_begins() {
         let mut command = Command::new("unshare");
         command.args(namespace).arg(mounted).current_dir(folder).stderr(log_file).stdout(Stdio::null());
         let mut child = command.spawn().unwrap();
-        wait_until("it is told again, with the number of attempts", || {
+        wait_until("it is logged again, with the number of attempts", || {
             if let Some(status) = child.try_wait().unwrap() {
                 panic!("it ended by itself ({status}):\n{}", log(folder));
             }
@@ -339,7 +339,7 @@ fn a_table_that_cannot_be_read_again_is_told_once_by_run_and_by_serve() {
         std::fs::read_to_string(serving.join("f.csv")).is_ok_and(|text| text.contains("1,one"))
     });
     server.crash();
-    wait_until("it is told", || told(serving, "the rows that were read before stay").len() == 1);
+    wait_until("it is logged", || told(serving, "the rows that were read before stay").len() == 1);
     child::signal(&child, "TERM");
     child::end(child).expect(0);
 }

@@ -221,14 +221,19 @@ fn the_engine_chooses_by_what_it_measures() {
     assert!(status.splits[0].to_string().contains("by the model, for the split and the operator alone: "));
 }
 
-#[test]
-fn what_an_earlier_run_has_measured_is_there_before_the_first_cycle() {
-    let profile = SplitProfile {
+/// What an earlier run has measured.
+fn measured_before() -> SplitProfile {
+    SplitProfile {
         splitter: SplitterCosts { consume_ns: 20.0, process_ns: 3.0, emit_ns: 5.0 },
         router: RouterCosts { read_ns: 0.0, split_ns: 0.0, emit_ns: 100.0 },
         parts: Proportions::counted(1, 0, 0),
         query_ns: 1.0,
-    };
+    }
+}
+
+#[test]
+fn what_an_earlier_run_has_measured_is_there_before_the_first_cycle() {
+    let profile = measured_before();
     let auto =
         AutoSplit { profile: Some(profile), every: Some(Duration::from_secs(1000)), ..AutoSplit::default() };
     let status = run_split(Engine::new(), Some(SplitPlan::exptree(7)), Some(auto), 4000, |_| ());
@@ -239,12 +244,7 @@ fn what_an_earlier_run_has_measured_is_there_before_the_first_cycle() {
 
 #[test]
 fn a_rule_says_how_many_splitters_a_lattice_has_whatever_else_would_be_faster() {
-    let profile = SplitProfile {
-        splitter: SplitterCosts { consume_ns: 20.0, process_ns: 3.0, emit_ns: 5.0 },
-        router: RouterCosts { read_ns: 0.0, split_ns: 0.0, emit_ns: 100.0 },
-        parts: Proportions::counted(1, 0, 0),
-        query_ns: 1.0,
-    };
+    let profile = measured_before();
     for (splitters, is_tree) in [(SplittersBy::Model, false), (SplittersBy::Heuristic, true)] {
         // One splitter reaches a row per second, on any machine.
         let auto = AutoSplit {

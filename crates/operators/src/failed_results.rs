@@ -98,7 +98,7 @@ impl Results {
         Results { names: spec.names.clone(), types, failed: FailedResults::default() }
     }
 
-    /// The same, where those that fail are NULL, which nobody is told.
+    /// The same, where those that fail are NULL, without a message.
     pub fn or_null(&self) -> Results {
         Results { failed: FailedResults::Null(FaultLog::default()), ..self.clone() }
     }

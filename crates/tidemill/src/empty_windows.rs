@@ -1,4 +1,4 @@
-//! Windows without rows: the times of the sources' rows, of which the operator gets one for each pane (decision 0104).
+//! Windows without rows: the operator gets one of the times of the sources' rows for each pane (decision 0104).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -44,7 +44,7 @@ impl PreparedStatement {
             .is_none_or(|told| told.len() == columns.len() && told.iter().zip(columns).all(is_same))
     }
 
-    /// The client is told these columns.
+    /// Notes the columns that were described to the client.
     pub fn tell(&self, columns: &[Column]) {
         *self.told() = Some(columns.to_vec());
     }

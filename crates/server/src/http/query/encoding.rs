@@ -188,7 +188,7 @@ fn described(columns: &[Column]) -> Value {
     columns.iter().map(|column| json!({ "name": column.name, "type": column.kind.full_name() })).collect()
 }
 
-/// How an event is told from the next one.
+/// What separates an event from the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) enum Framing {
     /// Two lines. JSON has no line breaks of its own.
