@@ -70,7 +70,7 @@ fn deadlines_are_measured_on_both_sides() {
     let late =
         ended.stdout.lines().find(|line| line.starts_with("- run 1, element ") && line.contains(" ran "));
     let late = late.unwrap_or_else(|| panic!("nothing is explained in {}", ended.stdout));
-    assert!(late.contains(" of which the host took ") && late.contains("its threads waited "), "{late}");
+    assert!(late.contains(", the host took ") && late.contains("its threads waited "), "{late}");
     assert!(pictures.join("figure-3.svg").exists() && pictures.join("budget.svg").exists());
 }
 
