@@ -4,11 +4,11 @@
 mod column;
 mod copy;
 mod database;
-mod doing;
 mod failure;
 mod numeric;
 mod prepared;
 mod reading;
+mod server_operation;
 mod session;
 mod settings;
 mod sink;

@@ -12,9 +12,9 @@ use tokio_postgres::types::Type;
 use super::column::{Encoding, encoding};
 use super::copy::CopyEncoder;
 use super::database::Database;
-use super::doing::Doing;
 use super::failure::Failure;
 use super::prepared::PreparedRows;
+use super::server_operation::ServerOperation;
 use super::settings::PostgresSinkSettings;
 use super::statements::Statements;
 use super::stop::PostgresStop;
@@ -173,7 +173,7 @@ impl Sink for PostgresSink {
 
     fn arrive(&mut self) -> Result<(), Cause> {
         let schema = SchemaRef::clone(&self.schema);
-        let encodings = self.writer.with_retries(Doing::Open, |writer| open(writer, &schema))?;
+        let encodings = self.writer.with_retries(ServerOperation::Open, |writer| open(writer, &schema))?;
         self.reached(encodings);
         Ok(())
     }

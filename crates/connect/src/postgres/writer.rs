@@ -13,9 +13,9 @@ use tokio_postgres::types::Type;
 use tracing::warn;
 
 use super::database::Database;
-use super::doing::Doing;
 use super::failure::{Failure, open_failure, refused};
 use super::prepared::{EncodedRow, PreparedRows, halves, messages_of};
+use super::server_operation::ServerOperation;
 use super::session::{RecordedCommit, Session};
 use super::settings::PostgresSinkSettings;
 use super::statements::Statements;
@@ -58,7 +58,9 @@ impl Writer {
         let number =
             i64::try_from(cycle).map_err(|_| Cause::bug(format!("cycle {cycle} is not to be reached")))?;
         let mut letters = Vec::new();
-        self.with_retries(Doing::Commit { cycle }, |writer| writer.attempt(rows, number, &mut letters))?;
+        self.with_retries(ServerOperation::Commit { cycle }, |writer| {
+            writer.attempt(rows, number, &mut letters)
+        })?;
         self.cycle = Some(number);
         Ok(letters)
     }
@@ -66,7 +68,7 @@ impl Writer {
     /// Repeats what fails because the server is away, until it works or the time for it is over.
     pub fn with_retries<T>(
         &mut self,
-        doing: Doing,
+        operation: ServerOperation,
         mut attempt: impl FnMut(&mut Writer) -> Result<T, Failure>,
     ) -> Result<T, Cause> {
         let (since, mut wait) = (Instant::now(), RETRY_FIRST);
@@ -75,7 +77,7 @@ impl Writer {
             let reason = match attempt(self) {
                 Ok(done) => {
                     if let Some(report) = outage.over(Instant::now()) {
-                        doing.tell_over(&self.database.server, report);
+                        operation.log_recovery(&self.database.server, report);
                     }
                     return Ok(done);
                 }
@@ -84,7 +86,7 @@ impl Writer {
             };
             self.session = None;
             if let Some(report) = outage.failed(Instant::now()) {
-                doing.tell_failed(&self.database.server, report, &reason, self.settings.retry_for);
+                operation.log_failure(&self.database.server, report, &reason, self.settings.retry_for);
             }
             if since.elapsed() + wait >= self.settings.retry_for {
                 let cause = Cause::operation(format!(

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::enrolment::Enrolment;
 use super::identity::QueryIdentity;
-use super::place::Place;
 use super::{PoolError, PoolState, Role, WhenEmpty, lock};
 use crate::threads;
 
@@ -14,7 +14,7 @@ use crate::threads;
 /// charged to the pool's budget.
 #[derive(Debug)]
 pub struct Member {
-    place: Place,
+    enrolment: Enrolment,
     /// Its processor time when its last activation ended.
     cpu_ns: u64,
     /// It leaves on the thread that joined.
@@ -25,7 +25,7 @@ pub struct Member {
 /// thread ends, on that thread or on a member's.
 #[derive(Debug)]
 pub struct TakenIn {
-    _place: Place,
+    _enrolment: Enrolment,
 }
 
 /// How much of its stack a thread touches before it is promoted.
@@ -41,9 +41,9 @@ impl Member {
         query: Option<&Arc<QueryIdentity>>,
     ) -> Result<Member, PoolError> {
         touch_stack();
-        let place = Place::take(shared, threads::thread_id(), role, query)?;
-        let cpu_ns = place.cpu_time_ns();
-        Ok(Member { place, cpu_ns, thread_bound: PhantomData })
+        let enrolment = Enrolment::begin(shared, threads::thread_id(), role, query)?;
+        let cpu_ns = enrolment.cpu_time_ns();
+        Ok(Member { enrolment, cpu_ns, thread_bound: PhantomData })
     }
 
     /// A worker calls this between activations: before work, and after it. It counts how long the last one took, wakes what
@@ -51,10 +51,10 @@ impl Member {
     /// to do any more.
     pub fn between_activations(&mut self, stop: impl Fn() -> bool) {
         self.count_activation();
-        let shared = &self.place.shared;
+        let shared = &self.enrolment.shared;
         if shared.is_idle.load(Ordering::SeqCst) {
             // With the lock, so that it does wait already.
-            self.place.with_state(|_| shared.used.notify_all());
+            self.enrolment.with_state(|_| shared.used.notify_all());
         }
         if shared.settings.when_empty == WhenEmpty::Pause && shared.is_empty.load(Ordering::SeqCst) {
             shared.wait_for_budget(stop);
@@ -62,13 +62,13 @@ impl Member {
     }
 
     fn count_activation(&mut self) {
-        let shared = &self.place.shared;
-        let cpu_ns = self.place.cpu_time_ns();
+        let shared = &self.enrolment.shared;
+        let cpu_ns = self.enrolment.cpu_time_ns();
         let used_ns = cpu_ns.saturating_sub(self.cpu_ns);
         self.cpu_ns = cpu_ns;
         shared.used_ns.fetch_add(used_ns, Ordering::Relaxed);
         shared.activation_ns_max.fetch_max(used_ns, Ordering::Relaxed);
-        if let (Some(number), Ok(mut trace)) = (self.place.number, shared.trace.try_lock()) {
+        if let (Some(number), Ok(mut trace)) = (self.enrolment.number, shared.trace.try_lock()) {
             shared.count(trace.activation_ended(number, shared.now_ns(), cpu_ns));
         }
     }
@@ -77,7 +77,7 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         // Other threads have no activations: the trace counts what they use.
-        if let Role::Worker(_) = self.place.role {
+        if let Role::Worker(_) = self.enrolment.role {
             self.count_activation();
         }
     }
@@ -97,7 +97,7 @@ impl TakenIn {
         if thread == threads::thread_id() {
             touch_stack();
         }
-        Ok(TakenIn { _place: Place::take(shared, thread, Role::Receiver, Some(query))? })
+        Ok(TakenIn { _enrolment: Enrolment::begin(shared, thread, Role::Receiver, Some(query))? })
     }
 }
 

@@ -1,10 +1,10 @@
 //! Pools: threads with a policy, cores and a budget.
 
 mod budget;
+mod enrolment;
 mod identity;
 mod levels;
 mod member;
-mod place;
 mod query;
 mod role;
 mod settings;

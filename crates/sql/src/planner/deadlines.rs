@@ -8,7 +8,7 @@ use tidemill_engine::analysis::CostModel;
 use super::{Planner, Reply, Request};
 use crate::catalog::{Catalog, SinkEntry};
 use crate::cost_profiles;
-use crate::query::goes_first::CompetingWork;
+use crate::query::higher_priority_work::CompetingWork;
 use crate::query::measurement::Measurement;
 use crate::query::pipeline::{OutputTarget, Pipeline};
 use crate::query::real_time::RealTime;

@@ -8,7 +8,7 @@ pub(crate) mod explain;
 pub(crate) mod first_rows;
 pub(crate) mod fragmented;
 pub(crate) mod gateway_parts;
-pub(crate) mod goes_first;
+pub(crate) mod higher_priority_work;
 pub(crate) mod kept_deadline;
 pub(crate) mod limited;
 pub(crate) mod measurement;

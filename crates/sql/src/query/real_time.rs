@@ -8,7 +8,7 @@ use tidemill_engine::analysis::{Admission, Arrivals, CostModel, Processors, Stre
 use tidemill_engine::{Cause, CycleCosts, CyclePolicy};
 
 use super::costs_text::{measured_text, worst_cases_text};
-use super::goes_first::{CompetingWork, GoesFirst};
+use super::higher_priority_work::{CompetingWork, HigherPriorityWork};
 use super::measurement::Measurement;
 use super::time_contract::{SinkContract, StatedCost};
 use crate::pool_definition::PoolDefinition;
@@ -72,8 +72,8 @@ impl RealTime {
         let deadline_ns = contracts().filter_map(|contract| contract.deadline_ns).min();
         let deadline = deadline_ns.map(Duration::from_nanos);
         let pool = first.contract.pool.as_ref().and_then(|pool| competing.pools.get(pool)).cloned();
-        let GoesFirst { processors, not_counted } =
-            competing.goes_first(pool.as_ref().map(|pool| &pool.settings), deadline);
+        let HigherPriorityWork { processors, not_counted } =
+            competing.higher_priority_work(pool.as_ref().map(|pool| &pool.settings), deadline);
         let arrivals = contracts().find_map(|contract| contract.arrivals());
         let is_analysed = contracts().all(|contract| contract.is_analysed());
         let analysis = arrivals.zip(deadline_ns).filter(|_| is_analysed);

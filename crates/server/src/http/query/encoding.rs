@@ -165,17 +165,17 @@ impl Encoder {
             Encoder::Lines(_) => Failure::BreakOff(format!("{}\n", json!({ "error": error })).into_bytes()),
             Encoder::Csv(_) | Encoder::Arrow(_) => Failure::BreakOff(Vec::new()),
             Encoder::Document { .. } => {
-                Failure::Told(format!("],\n\"complete\":false,\n\"error\":{error}}}\n").into_bytes())
+                Failure::Reported(format!("],\n\"complete\":false,\n\"error\":{error}}}\n").into_bytes())
             }
-            Encoder::Events { framing, .. } => Failure::Told(framing.event("error", &error)),
+            Encoder::Events { framing, .. } => Failure::Reported(framing.event("error", &error)),
         }
     }
 }
 
-/// How a failure is told within an answer.
+/// How an answer reports a failure.
 pub(super) enum Failure {
-    /// The answer is whole, and says it.
-    Told(Vec<u8>),
+    /// The answer is complete and contains the report.
+    Reported(Vec<u8>),
     /// The answer breaks off after this, so that nobody takes it for a whole one.
     BreakOff(Vec<u8>),
 }

@@ -262,10 +262,10 @@ impl Worker {
         }
     }
 
-    /// Tells a failure within the answer.
+    /// Reports a failure within the answer.
     fn fail(&self, encoder: &Encoder, report: &Report) {
         match encoder.failure(report) {
-            Failure::Told(piece) => self.final_piece.set(piece),
+            Failure::Reported(piece) => self.final_piece.set(piece),
             Failure::BreakOff(piece) => {
                 self.pieces.break_off(piece, io::Error::other(report.message.clone()));
             }

@@ -1,4 +1,4 @@
-//! The place of a thread in a pool: it has the pool's policy and cores as long as this lives.
+//! The enrolment of a thread in a pool: the thread has the pool's policy and cores as long as this lives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,9 +7,9 @@ use super::identity::QueryIdentity;
 use super::{Membership, Policy, PoolError, PoolState, Role, Thread, lock};
 use crate::threads::{self, Scheduling};
 
-/// A thread's place. It is taken and left on that thread, or on another member's.
+/// It begins and ends on the thread itself, or on another member's.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Enrolment {
     pub shared: Arc<PoolState>,
     /// `None` if it could not be promoted.
     pub number: Option<u64>,
@@ -21,17 +21,18 @@ pub(super) struct Place {
     cores: Option<Vec<usize>>,
 }
 
-impl Place {
-    pub fn take(
+impl Enrolment {
+    pub fn begin(
         shared: Arc<PoolState>,
         thread: i32,
         role: Role,
         query: Option<&Arc<QueryIdentity>>,
-    ) -> Result<Place, PoolError> {
-        let mut place = Place { shared, number: None, thread, role, level: Arc::default(), cores: None };
-        place.set_cores()?;
-        place.promote(query)?;
-        Ok(place)
+    ) -> Result<Enrolment, PoolError> {
+        let mut enrolment =
+            Enrolment { shared, number: None, thread, role, level: Arc::default(), cores: None };
+        enrolment.set_cores()?;
+        enrolment.promote(query)?;
+        Ok(enrolment)
     }
 
     fn set_cores(&mut self) -> Result<(), PoolError> {
@@ -53,9 +54,10 @@ impl Place {
         lock(&shared.trace).joined(member, query, (thread, role), shared.now_ns());
         let promoted = threads::set_scheduling(thread, shared.settings.scheduling(role, 0)).and_then(|()| {
             let (level, cpu_ns) = (Arc::clone(&self.level), self.cpu_time_ns());
-            let place = Thread { member, thread, role, query: query.cloned(), level, server: None, cpu_ns };
+            let added_thread =
+                Thread { member, thread, role, query: query.cloned(), level, server: None, cpu_ns };
             let mut added = Ok(());
-            self.with_state(|state| added = shared.add(state, place));
+            self.with_state(|state| added = shared.add(state, added_thread));
             added
         });
         match promoted {
@@ -90,7 +92,7 @@ impl Place {
 }
 
 impl PoolState {
-    /// For a place that is not the calling thread's: that has the pool's priority meanwhile, and then its own again.
+    /// For an enrolment that is not the calling thread's: that has the pool's priority meanwhile, and then its own again.
     fn with_state_of_another(&self, body: impl FnOnce(&mut Membership)) {
         let caller = threads::thread_id();
         let raised = self.settings.scheduling(Role::Receiver, 0);
@@ -119,7 +121,7 @@ impl PoolState {
     }
 }
 
-impl Drop for Place {
+impl Drop for Enrolment {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             if self.shared.settings.policy == Policy::Deadline {

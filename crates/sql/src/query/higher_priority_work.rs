@@ -1,4 +1,4 @@
-//! What goes before the query of a sink: other queries of its pool, other pools, and its own budget.
+//! The work that delays the query of a sink: other queries of its pool, other pools, and its own budget.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,16 +20,20 @@ pub(crate) struct CompetingWork<'a> {
 
 /// The processors for the analysis of a query, and what they do not say.
 #[derive(Clone, Debug)]
-pub(crate) struct GoesFirst {
+pub(crate) struct HigherPriorityWork {
     pub processors: Processors,
     pub not_counted: Vec<String>,
 }
 
 impl<'a> CompetingWork<'a> {
     /// One of the pool's workers, because the keys of all rows may fall to one. Wherever workers may run, a worker that waits can
-    /// only do so while each of its cores works for the pool, or for what goes first.
-    pub fn goes_first(self, pool: Option<&PoolSettings>, deadline: Option<Duration>) -> GoesFirst {
-        let mut found = GoesFirst { processors: Processors::one(), not_counted: Vec::new() };
+    /// only do so while each of its cores works for the pool, or for work of a higher priority.
+    pub fn higher_priority_work(
+        self,
+        pool: Option<&PoolSettings>,
+        deadline: Option<Duration>,
+    ) -> HigherPriorityWork {
+        let mut found = HigherPriorityWork { processors: Processors::one(), not_counted: Vec::new() };
         let Some(pool) = pool else { return found };
         let mates = self.of_pool(&pool.name);
         match pool.budget_of_worker(deadline, 1 + mates.len()) {
@@ -55,7 +59,7 @@ impl<'a> CompetingWork<'a> {
     }
 
     /// Another pool goes first.
-    fn add_pool(self, other: &PoolSettings, found: &mut GoesFirst) {
+    fn add_pool(self, other: &PoolSettings, found: &mut HigherPriorityWork) {
         let name = &other.name;
         let sinks = self.of_pool(name);
         let server = |deadline| other.budget_of_worker(deadline, sinks.len().max(1));
@@ -81,7 +85,7 @@ impl<'a> CompetingWork<'a> {
     }
 }
 
-impl GoesFirst {
+impl HigherPriorityWork {
     /// The kernel serves a worker with a budget of its own, whatever others of the pool do.
     fn is_served(&mut self, server: DeferrableServer) {
         // It may serve a period late and the next one early.

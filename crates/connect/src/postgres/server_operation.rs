@@ -1,4 +1,4 @@
-//! What is repeated while the server is away, and what is told about it.
+//! The operations that the sink repeats while the server is away, and what it logs about them.
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use super::failure::Reason;
 
 /// What the sink does at the server.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Doing {
+pub(super) enum ServerOperation {
     /// It is opened; the query runs already.
     Open,
     /// It commits the cycles up to this one.
     Commit { cycle: u64 },
 }
 
-impl Doing {
+impl ServerOperation {
     /// It has failed, and is tried again.
-    pub fn tell_failed(self, server: &str, report: OutageReport, reason: &Reason, retry_for: Duration) {
+    pub fn log_failure(self, server: &str, report: OutageReport, reason: &Reason, retry_for: Duration) {
         let OutageReport { attempts, lasted } = report;
         match self {
-            Doing::Open => warn!(
+            ServerOperation::Open => warn!(
                 server, attempts, ?lasted, %reason, ?retry_for,
                 "PostgreSQL is away; the query has started, and its rows wait"
             ),
-            Doing::Commit { cycle } => warn!(
+            ServerOperation::Commit { cycle } => warn!(
                 server, cycle, attempts, ?lasted, %reason, ?retry_for,
                 "a commit to PostgreSQL failed; it is tried again"
             ),
@@ -33,12 +33,12 @@ impl Doing {
     }
 
     /// It has worked in the end.
-    pub fn tell_over(self, server: &str, OutageReport { attempts, lasted }: OutageReport) {
+    pub fn log_recovery(self, server: &str, OutageReport { attempts, lasted }: OutageReport) {
         match self {
-            Doing::Open => {
+            ServerOperation::Open => {
                 warn!(server, attempts, after = ?lasted, "PostgreSQL is there; the rows are written");
             }
-            Doing::Commit { cycle } => {
+            ServerOperation::Commit { cycle } => {
                 warn!(server, cycle, attempts, after = ?lasted, "PostgreSQL is back; the rows are committed");
             }
         }
