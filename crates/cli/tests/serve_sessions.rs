@@ -51,11 +51,17 @@ fn session(port: u16) -> Result<TcpStream, Vec<String>> {
 
 /// Reads until the server is ready; the fields of an error.
 fn answer(stream: &mut TcpStream) -> Option<Vec<String>> {
+    messages(stream, |_, _| {})
+}
+
+/// Reads until the server is ready, and looks at each message: its kind and its body. The fields of an error.
+fn messages(stream: &mut TcpStream, mut look: impl FnMut(u8, &[u8])) -> Option<Vec<String>> {
     loop {
         let mut head = [0; 5];
         stream.read_exact(&mut head).expect("the server answers");
         let mut body = vec![0; u32::from_be_bytes(head[1..].try_into().unwrap()) as usize - 4];
         stream.read_exact(&mut body).unwrap();
+        look(head[0], &body);
         match head[0] {
             b'Z' => return None,
             b'E' => return Some(String::from_utf8(body).unwrap().split('\0').map(str::to_owned).collect()),
@@ -65,10 +71,27 @@ fn answer(stream: &mut TcpStream) -> Option<Vec<String>> {
 }
 
 fn execute(stream: &mut TcpStream, text: &str) {
-    stream
-        .write_all(&[b"Q", &(text.len() as u32 + 5).to_be_bytes()[..], text.as_bytes(), b"\0"].concat())
-        .unwrap();
+    send(stream, text);
     assert_eq!(answer(stream), None, "{text}");
+}
+
+fn send(stream: &mut TcpStream, text: &str) {
+    let length = (text.len() as u32 + 5).to_be_bytes();
+    stream.write_all(&[b"Q", &length[..], text.as_bytes(), b"\0"].concat()).unwrap();
+}
+
+/// The only column of the last row of a result, as text.
+fn value(stream: &mut TcpStream, query: &str) -> Option<String> {
+    send(stream, query);
+    let mut value = None;
+    // After the number of columns and the length of the first one.
+    let error = messages(stream, |kind, body| {
+        if kind == b'D' {
+            value = Some(String::from_utf8(body[6..].to_vec()).unwrap());
+        }
+    });
+    assert_eq!(error, None, "{query}");
+    value
 }
 
 #[test]
@@ -95,11 +118,11 @@ fn sessions_for_which_there_are_no_files_are_refused_at_the_start() {
     ]);
 }
 
-/// What others have open counts, too. The server can still say that, and it can still end.
+/// A source that takes connections as they come leaves some descriptors to sessions. Nothing that was sent over those that wait is lost.
 #[test]
 fn a_client_without_a_file_for_it_is_told_so() {
     let folder = folder_with(&[]);
-    let (mut server, port) = serve(folder.path(), "ulimit -n 270", 10);
+    let (mut server, port) = serve(folder.path(), "ulimit -n 290", 30);
     let mut owner = session(port).unwrap();
     execute(
         &mut owner,
@@ -107,28 +130,38 @@ fn a_client_without_a_file_for_it_is_told_so() {
              WITH (connector = 'unix', listen = 'words.sock', format = 'csv', header = false, connections_max = 1000);
          CREATE MATERIALIZED VIEW counts AS SELECT word, count(*) AS n FROM words GROUP BY word",
     );
-    // The source takes connections until nothing is left.
-    let mut senders = Vec::new();
+    // Each connection takes two descriptors, so there are none for all of these.
+    let senders: Vec<UnixStream> = (0..200)
+        .map(|_| {
+            let mut sender = UnixStream::connect(folder.path().join("words.sock")).unwrap();
+            sender.write_all(b"tide\n").unwrap();
+            sender
+        })
+        .collect();
+    let words = "SELECT n FROM counts";
+    child::wait_until("the source takes what it may", || {
+        let taken = value(&mut owner, words);
+        std::thread::sleep(Duration::from_millis(1500));
+        taken.is_some() && value(&mut owner, words) == taken
+    });
+    assert_ne!(value(&mut owner, words).as_deref(), Some("200"), "there was a descriptor for each of them");
+    // Sessions take the rest.
+    let mut sessions = Vec::new();
     let refused = loop {
-        match UnixStream::connect(folder.path().join("words.sock")) {
-            Ok(sender) => senders.push(sender),
-            Err(error) => panic!("the source is gone: {error}"),
-        }
-        assert!(senders.len() < 2000, "there is no limit");
-        if senders.len() % 10 != 0 {
-            continue;
-        }
         match session(port) {
-            Ok(session) => drop(session),
+            Ok(session) => sessions.push(session),
             Err(refused) => break refused,
         }
+        assert!(sessions.len() < 30, "there is no limit");
     };
+    assert!(sessions.len() > 4, "the source has left too few: {}", sessions.len());
     assert!(refused.contains(&"C53300".to_owned()), "{refused:?}");
     assert!(refused.iter().any(|field| field.contains("no more file descriptors")), "{refused:?}");
-    execute(&mut owner, "SELECT count(*) AS n FROM counts");
-    // When there are some again, clients are served again.
-    drop(senders);
+    execute(&mut owner, words);
+    // When there are some again, clients are served again, and the source goes on.
+    drop((senders, sessions));
     child::wait_until("a session", || session(port).is_ok());
+    child::wait_until("all words", || value(&mut owner, words).as_deref() == Some("200"));
     signal(&server, "TERM");
     assert_eq!(server.wait().unwrap().code(), Some(0));
 }

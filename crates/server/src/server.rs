@@ -104,7 +104,7 @@ fn accept(listener: &TcpListener, shared: &Arc<ServerState>) {
     let mut spare = SpareDescriptor::of(listener);
     for stream in listener.incoming() {
         let accepted = match stream {
-            Ok(stream) => Ok(Some(stream)),
+            Ok(stream) => Ok(spare.admit(stream, listener)),
             Err(error) if is_out_of_descriptors(&error) => spare.accept(listener),
             Err(error) => Err(error),
         };

@@ -17,7 +17,7 @@ pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| OUT_OF_DESCRIPTORS.contains(&code))
 }
 
-/// A descriptor that is given up for a moment, for the connection of a client that is told why it is refused.
+/// A descriptor that the server gives up for a moment, to tell a client why it is refused.
 pub(crate) struct SpareDescriptor {
     /// A copy of the listener.
     spare: Option<TcpListener>,
@@ -28,26 +28,39 @@ impl SpareDescriptor {
         SpareDescriptor { spare: listener.try_clone().ok() }
     }
 
-    /// Waits for the next connection in place of the spare descriptor. If there is still no other descriptor when it comes, it
-    /// is refused; `None` then.
+    /// A client that has connected, if it can be served without the spare descriptor. Otherwise the client is refused; `None` then.
+    pub fn admit(&mut self, stream: TcpStream, listener: &TcpListener) -> Option<TcpStream> {
+        if self.is_kept(listener) {
+            return Some(stream);
+        }
+        refuse(stream);
+        self.is_kept(listener);
+        None
+    }
+
+    /// Waits for the next client in place of the spare descriptor, when there was no other for it. Another thread may take even
+    /// this one.
     ///
     /// # Errors
-    /// If the connection cannot be accepted, or other threads have taken even the spare descriptor.
+    /// If the connection cannot be accepted for want of descriptors; then a later call may.
     pub fn accept(&mut self, listener: &TcpListener) -> io::Result<Option<TcpStream>> {
-        if self.spare.take().is_none() {
-            self.spare = Some(listener.try_clone()?);
-            return Ok(None);
-        }
+        drop(self.spare.take());
         let (stream, _) = listener.accept()?;
-        self.spare = listener.try_clone().ok();
-        if self.spare.is_some() {
-            return Ok(Some(stream));
-        }
-        tracing::warn!("a connection is refused: there are no more file descriptors");
-        let report = Report::fatal(TOO_MANY_CONNECTIONS, "the server has no more file descriptors");
-        let hint = "close other connections, or let the server have more open files (LimitNOFILE, ulimit -n)";
-        connection::refuse(&ClientStream::new(stream), &report.with_hint(hint));
-        self.spare = listener.try_clone().ok();
-        Ok(None)
+        Ok(self.admit(stream, listener))
     }
+
+    /// Whether there is a spare descriptor, perhaps again.
+    fn is_kept(&mut self, listener: &TcpListener) -> bool {
+        if self.spare.is_none() {
+            self.spare = listener.try_clone().ok();
+        }
+        self.spare.is_some()
+    }
+}
+
+fn refuse(stream: TcpStream) {
+    tracing::warn!("a connection is refused: there are no more file descriptors");
+    let report = Report::fatal(TOO_MANY_CONNECTIONS, "the server has no more file descriptors");
+    let hint = "close other connections, or let the server have more open files (LimitNOFILE, ulimit -n)";
+    connection::refuse(&ClientStream::new(stream), &report.with_hint(hint));
 }

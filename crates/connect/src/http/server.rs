@@ -21,6 +21,7 @@ use super::answer_stream::AnswerStream;
 use super::connections::Connections;
 use super::request_stream::RequestStream;
 use super::service::{Peer, Service};
+use crate::descriptor_reserve::{self, RESERVE_PAUSE};
 use crate::tls::{HANDSHAKE_TIMEOUT, failure};
 
 /// The largest header of a request.
@@ -78,6 +79,7 @@ async fn accept(listener: tokio::net::TcpListener, service: Arc<Service>) {
     let settings = &service.settings;
     let connections = Connections::new(settings.connections_max, settings.connections_per_client);
     loop {
+        wait_for_descriptors(&listener, &service).await;
         match listener.accept().await {
             Ok((stream, address)) => {
                 let Some(slot) = connections.slot(address.ip()).await else { continue };
@@ -91,9 +93,22 @@ async fn accept(listener: tokio::net::TcpListener, service: Arc<Service>) {
                     }
                 });
             }
-            // Mostly: no more file descriptors.
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
+    }
+}
+
+/// Waits until the process has descriptors for another connection.
+async fn wait_for_descriptors(listener: &tokio::net::TcpListener, service: &Service) {
+    if descriptor_reserve::is_left(listener) {
+        return;
+    }
+    let place = listener.local_addr().map_or_else(|_| "http".to_owned(), |address| format!("http {address}"));
+    let mut faults = service.faults.lock().unwrap_or_else(PoisonError::into_inner);
+    faults.add(descriptor_reserve::missing(&place));
+    drop(faults);
+    while !descriptor_reserve::is_left(listener) {
+        tokio::time::sleep(RESERVE_PAUSE).await;
     }
 }
 

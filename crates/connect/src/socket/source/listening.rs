@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -23,6 +24,7 @@ use super::decoding_threads::DecodingThreads;
 use super::queue_room::QueueRoom;
 use super::read_permits::ReadPermits;
 use super::{Decoding, SocketSettings};
+use crate::descriptor_reserve::{self, RESERVE_PAUSE};
 use crate::quotas::{ClientQuota, ClientQuotas, QuotaHolder};
 use crate::tls::{TlsServer, failure};
 use crate::tokens::{TokenOwner, Tokens};
@@ -55,6 +57,15 @@ impl Listener {
                 listener.accept().map(|(stream, peer)| (Socket::Tcp(stream), Some(peer)))
             }
             Listener::Unix(listener) => listener.accept().map(|(stream, _)| (Socket::Unix(stream), None)),
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(listener) => listener.as_fd(),
         }
     }
 }
@@ -108,6 +119,8 @@ pub(super) struct Listening {
     readers: BTreeMap<u64, Reader>,
     accepted: u64,
     accept_from: Instant,
+    /// Whether the process had too few descriptors for another connection when that was checked last.
+    is_short_of_descriptors: bool,
     /// A connection over which nothing has come for this long counts as silent.
     silent_after: Option<Duration>,
     silence_looked_for: Instant,
@@ -137,6 +150,7 @@ impl Listening {
             readers: BTreeMap::new(),
             accepted: 0,
             accept_from: Instant::now(),
+            is_short_of_descriptors: false,
             silent_after: None,
             silence_looked_for: Instant::now(),
             tokens_looked_at: Instant::now(),
@@ -178,11 +192,14 @@ impl Listening {
     /// Accepts all waiting connections.
     fn accept(&mut self, decoding: &Decoding) -> Result<(), Cause> {
         for _ in 0..ACCEPTED_AT_ONCE {
-            if Instant::now() < self.accept_from {
+            if Instant::now() < self.accept_from || self.is_short_of_descriptors && !self.has_descriptors() {
                 break;
             }
             match self.listener.accept() {
-                Ok((socket, peer)) => self.add(socket, peer, decoding)?,
+                Ok((socket, peer)) => {
+                    self.add(socket, peer, decoding)?;
+                    self.has_descriptors();
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error)
                     if matches!(
@@ -190,7 +207,7 @@ impl Listening {
                         io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
                     ) => {}
                 Err(error) => {
-                    // Mostly: no more file descriptors. Those who wait are accepted later.
+                    // Those who wait are accepted later.
                     self.accept_from = Instant::now() + ACCEPT_PAUSE;
                     self.intake.add_fault(format!(
                         "{}: no connections are accepted for one second: {error}; close connections, or raise \
@@ -201,6 +218,19 @@ impl Listening {
             }
         }
         Ok(())
+    }
+
+    /// Whether the process has descriptors for another connection. If not, those who wait are accepted later.
+    fn has_descriptors(&mut self) -> bool {
+        let is_short = !descriptor_reserve::is_left(&self.listener);
+        if is_short {
+            self.accept_from = Instant::now() + RESERVE_PAUSE;
+            if !self.is_short_of_descriptors {
+                self.intake.add_fault(descriptor_reserve::missing(&self.place));
+            }
+        }
+        self.is_short_of_descriptors = is_short;
+        !is_short
     }
 
     fn add(&mut self, socket: Socket, peer: Option<SocketAddr>, decoding: &Decoding) -> Result<(), Cause> {
