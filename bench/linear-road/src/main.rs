@@ -3,6 +3,7 @@
 //! the run. Prints one line per number of expressways and workers.
 
 mod limit;
+mod minute_starts;
 
 use std::sync::Arc;
 
@@ -41,6 +42,9 @@ struct Arguments {
     /// The most events in a cycle.
     #[arg(long, default_value_t = CyclePolicy::default().events_max)]
     cycle_events: u32,
+    /// Measures the toll operator alone over this many seconds of the window instead: when a minute begins, and otherwise.
+    #[arg(long)]
+    minute_starts: Option<usize>,
     /// The engine chooses how inputs are split while it runs.
     #[arg(long)]
     auto_split: bool,
@@ -64,6 +68,10 @@ fn main() -> anyhow::Result<()> {
             },
             |_| {},
         )?;
+        if let Some(seconds) = arguments.minute_starts {
+            minute_starts::measure(&base, *expressways, seconds)?;
+            continue;
+        }
         for workers in &arguments.workers {
             measure(&arguments, &base, *expressways, *workers)?;
         }

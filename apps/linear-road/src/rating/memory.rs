@@ -16,7 +16,7 @@ pub struct MemoryBudget {
 }
 
 /// Statistics and notices of an expressway's segments, and their containers.
-const BYTES_OF_SEGMENTS: f64 = 13_000.0;
+const BYTES_OF_SEGMENTS: f64 = 14_600.0;
 /// A row of the history: key and toll.
 const BYTES_PER_HISTORY_ROW: f64 = 12.0;
 /// Balances are 4 bytes for each vehicle id of a full page.

@@ -128,20 +128,27 @@ pub struct CarSlot {
 pub struct CarTable {
     buckets: Vec<Bucket>,
     used: usize,
+    /// It grows when more slots than this are used.
+    used_max: usize,
 }
 
 impl Default for CarTable {
     fn default() -> Self {
-        CarTable::with_capacity(0)
+        CarTable::with_capacity(0, 0)
     }
 }
 
 impl CarTable {
     /// A table with room for this many cars: they fill it by half, so that hardly any is outside its home bucket, where
     /// finding it would cost another wait for memory.
-    pub fn with_capacity(cars: usize) -> Self {
+    ///
+    /// It grows when 5/8 to 6/8 of its slots are used, depending on the id of one of its cars. Expressways with equal traffic
+    /// would grow at the same moment otherwise, and all cars of all of them would move in one cycle.
+    pub fn with_capacity(cars: usize, vid: u32) -> Self {
         let buckets = (2 * cars).div_ceil(CARS_PER_BUCKET).max(1);
-        CarTable { buckets: vec![EMPTY_BUCKET; buckets], used: 0 }
+        let spread = (mixed(vid) >> 56) as usize;
+        let used_max = buckets * CARS_PER_BUCKET * 5 / 8 + buckets * spread / 256;
+        CarTable { buckets: vec![EMPTY_BUCKET; buckets], used: 0, used_max }
     }
 
     /// Prefetches the memory of a car's entry.
@@ -204,9 +211,7 @@ impl CarTable {
 
     #[inline]
     fn home(&self, vid: u32) -> usize {
-        // Multiplying by an odd constant and folding spreads ids in sequence, and ids that differ in a stride.
-        let mixed = (u64::from(vid) ^ u64::from(vid) >> 15).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        (((mixed >> 32) * self.buckets.len() as u64) >> 32) as usize
+        (((mixed(vid) >> 32) * self.buckets.len() as u64) >> 32) as usize
     }
 
     /// The car is not in its home bucket.
@@ -234,9 +239,9 @@ impl CarTable {
 
     fn claim(&mut self, expired: Option<CarSlot>, empty: CarSlot, vid: u32, now: u16) -> CarSlot {
         if expired.is_none() {
-            // One slot in four stays empty: searches end, and end soon.
-            if (self.used + 1) * 4 > self.buckets.len() * CARS_PER_BUCKET * 3 {
-                self.rebuild(now);
+            // At least one slot in four stays empty: searches end, and end soon.
+            if self.used + 1 > self.used_max {
+                self.rebuild(now, vid);
                 return self.find_or_insert(vid, now).0;
             }
             self.used += 1;
@@ -249,12 +254,18 @@ impl CarTable {
         place
     }
 
-    /// Drops expired entries, and makes room.
-    fn rebuild(&mut self, now: u16) {
+    /// Drops expired entries, and makes room for the car with this id.
+    fn rebuild(&mut self, now: u16, vid: u32) {
         let live = self.cars(now).count();
-        let old = std::mem::replace(self, CarTable::with_capacity(live + 1));
+        let old = std::mem::replace(self, CarTable::with_capacity(live + 1, vid));
         old.cars(now).for_each(|(vid, toll_root, car)| self.insert(vid, toll_root, car));
     }
+}
+
+/// Multiplying by an odd constant and folding spreads ids in sequence, and ids that differ in a stride.
+#[inline]
+fn mixed(vid: u32) -> u64 {
+    (u64::from(vid) ^ u64::from(vid) >> 15).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 #[cfg(test)]
@@ -286,6 +297,27 @@ mod tests {
         let fields = car(10_799, 527_999).fields();
         assert_eq!((fields.time, fields.pos, fields.lane, fields.dir), (10_799, 527_999, 4, 1));
         assert_eq!((fields.seg, fields.same_place, fields.speed_sum, fields.speed_count), (99, 4, 1000, 10));
+    }
+
+    #[test]
+    fn tables_with_equal_traffic_do_not_grow_at_the_same_moment() {
+        const CARS: u32 = 1000;
+        let mut tables: Vec<CarTable> = (0..200).map(|_| CarTable::default()).collect();
+        // How many tables grow while the traffic grows by a hundredth.
+        let mut grown = Vec::new();
+        for hundredth in 0..100 {
+            let before: Vec<usize> = tables.iter().map(CarTable::bytes).collect();
+            for (road, table) in (0..).zip(&mut tables) {
+                for car in 0..CARS / 100 {
+                    table.find_or_insert(road * CARS + hundredth * CARS / 100 + car, 1);
+                }
+            }
+            grown.push(tables.iter().zip(before).filter(|(table, before)| table.bytes() > *before).count());
+        }
+        // In the second half of the growth every table grows once, or twice if it was early.
+        let late = &grown[50..];
+        assert!(late.iter().sum::<usize>() >= 100, "{grown:?}");
+        assert!(late.iter().all(|grown| *grown <= 40), "{grown:?}");
     }
 
     proptest! {

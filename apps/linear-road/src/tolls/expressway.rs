@@ -174,9 +174,11 @@ impl Expressway {
         expressway.segments = Segments::restore(reader)?;
         expressway.accidents = Accidents::restore(reader)?;
         let cars = reader.u32()?;
-        expressway.cars = CarTable::with_capacity(cars as usize);
-        for _ in 0..cars {
+        for index in 0..cars {
             let (vid, toll_root) = (reader.u32()?, reader.u32()?);
+            if index == 0 {
+                expressway.cars = CarTable::with_capacity(cars as usize, vid);
+            }
             expressway.cars.insert(vid, toll_root, Car::from_word(reader.u64()?));
         }
         Ok(expressway)

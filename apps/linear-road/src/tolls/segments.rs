@@ -1,8 +1,9 @@
 //! The segments of one expressway: statistics by minute, and the notices for cars that enter.
 //!
 //! A segment advances to a new minute when it is first touched in it, and computes its notice when the first car
-//! enters. So the work at the beginning of a minute is spread over its first seconds, and a report touches only 16
-//! bytes of its segment.
+//! enters. So the work at the beginning of a minute is spread over its first seconds. What a segment needs for it is in the
+//! cache line that every report prefetches: with the minutes before elsewhere, the first report of each minute waited for
+//! memory.
 
 use tidemill_engine::{Cause, SnapshotReader, SnapshotWriter, prefetch};
 
@@ -29,6 +30,7 @@ pub struct Notice {
 }
 
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Segment {
     current: SegmentMinute,
     toll_root: u32,
@@ -36,6 +38,8 @@ struct Segment {
     minute: u16,
     lav: i8,
     accident: u8,
+    /// The previous complete minutes; minute `m` is in slot `m % MINUTES_BACK`.
+    past: [SegmentMinute; MINUTES_BACK],
 }
 
 const NEW_SEGMENT: Segment = Segment {
@@ -44,22 +48,18 @@ const NEW_SEGMENT: Segment = Segment {
     minute: 1,
     lav: UNKNOWN_LAV,
     accident: NO_ACCIDENT,
+    past: [SegmentMinute::NONE; MINUTES_BACK],
 };
 
 /// All segments of an expressway, both directions.
 #[derive(Debug)]
 pub struct Segments {
     segments: Box<[Segment; SEGMENTS_BOTH_WAYS]>,
-    /// For each segment, the previous complete minutes; minute `m` is in slot `m % MINUTES_BACK`.
-    past: Box<[[SegmentMinute; MINUTES_BACK]; SEGMENTS_BOTH_WAYS]>,
 }
 
 impl Default for Segments {
     fn default() -> Self {
-        Segments {
-            segments: Box::new([NEW_SEGMENT; SEGMENTS_BOTH_WAYS]),
-            past: Box::new([[SegmentMinute::NONE; MINUTES_BACK]; SEGMENTS_BOTH_WAYS]),
-        }
+        Segments { segments: Box::new([NEW_SEGMENT; SEGMENTS_BOTH_WAYS]) }
     }
 }
 
@@ -98,17 +98,19 @@ impl Segments {
 
     #[cold]
     fn begin_minute(&mut self, index: usize, minute: u16) {
-        let (segment, past) = (&mut self.segments[index], &mut self.past[index]);
+        let segment = &mut self.segments[index];
+        let past = &mut segment.past;
         past[segment.minute as usize % MINUTES_BACK] = segment.current;
         for skipped in (segment.minute + 1..minute).rev().take(MINUTES_BACK) {
             past[skipped as usize % MINUTES_BACK] = SegmentMinute::NONE;
         }
-        *segment = Segment { minute, ..NEW_SEGMENT };
+        *segment = Segment { minute, past: segment.past, ..NEW_SEGMENT };
     }
 
     #[cold]
     fn compute_notice(&mut self, index: usize, accident: Option<u8>) {
-        let (segment, past) = (&mut self.segments[index], &self.past[index]);
+        let segment = &mut self.segments[index];
+        let past = &segment.past;
         segment.lav = statistics::latest_average_velocity(past.iter().copied());
         segment.accident = accident.unwrap_or(NO_ACCIDENT);
         let cars = past[(segment.minute - 1) as usize % MINUTES_BACK].cars();
@@ -118,19 +120,19 @@ impl Segments {
 
     /// Writes the statistics. Notices are recomputed later.
     pub(super) fn snapshot(&self, writer: &mut SnapshotWriter) {
-        for (segment, past) in self.segments.iter().zip(self.past.iter()) {
+        for segment in self.segments.iter() {
             writer.u16(segment.minute);
             writer.u64(segment.current.to_word());
-            past.iter().for_each(|minute| writer.u64(minute.to_word()));
+            segment.past.iter().for_each(|minute| writer.u64(minute.to_word()));
         }
     }
 
     pub(super) fn restore(reader: &mut SnapshotReader<'_>) -> Result<Self, Cause> {
         let mut segments = Segments::default();
-        for (segment, past) in segments.segments.iter_mut().zip(segments.past.iter_mut()) {
+        for segment in segments.segments.iter_mut() {
             segment.minute = reader.u16()?;
             segment.current = SegmentMinute::from_word(reader.u64()?);
-            for minute in past {
+            for minute in &mut segment.past {
                 *minute = SegmentMinute::from_word(reader.u64()?);
             }
         }
