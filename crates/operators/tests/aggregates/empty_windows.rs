@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{RecordBatch, TimestampNanosecondArray};
 use proptest::prelude::*;
-use tidemill_core::{Batch, Cause, Operator, Output, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Batch, Cause, Operator, Output};
 use tidemill_operators::{EmptyWindows, WindowAggregate, WindowSpec};
 
 use crate::harness::{NUMBER, Row, TIME, batch, cut, keys, lines, row, spec};
@@ -98,6 +98,7 @@ fn written(
     cycle_rows: usize,
     restored: usize,
 ) -> Result<Vec<String>, Cause> {
+    let make = || -> Box<dyn Operator> { Box::new(make()) };
     let (mut operator, mut output) = (make(), Output::new(&[schema]));
     let (mut latest, mut all) = (i64::MIN, Vec::new());
     let mut watermarks = Vec::new();
@@ -107,13 +108,7 @@ fn written(
     }
     for (number, (cycle, watermark)) in watermarks.into_iter().chain([(&[][..], i64::MAX)]).enumerate() {
         if number == restored {
-            let mut writer = SnapshotWriter::default();
-            operator.snapshot(&mut writer);
-            let bytes = writer.finish();
-            operator = make();
-            let mut reader = SnapshotReader::new(&bytes).unwrap();
-            operator.restore(&mut reader).unwrap();
-            assert!(reader.is_empty());
+            operator = crate::restored::restored(operator.as_ref(), make)?;
         }
         output.begin_cycle(cycle.len() as u32);
         let rows = cycle.iter().filter(|(_, passes)| *passes).map(|(row, _)| row.clone()).collect::<Vec<_>>();

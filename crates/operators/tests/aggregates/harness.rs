@@ -11,9 +11,11 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::{option, sample};
-use tidemill_core::{Batch, Cut, Operator, Output, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Batch, Cut, Operator, Output};
 use tidemill_operators::aggregate::{Aggregate, Average, Count, CountDistinct, Extreme, Sum};
 use tidemill_operators::{AggregateCall, AggregateSpec};
+
+use crate::restored::{held_lines, restored};
 
 /// A row of the tests' stream.
 #[derive(Clone, Debug)]
@@ -158,13 +160,7 @@ pub fn run(
     let mut written = Vec::new();
     for (number, (calls, watermark)) in cycles.iter().enumerate() {
         if restored_after == Some(number) {
-            let mut writer = SnapshotWriter::default();
-            operator.snapshot(&mut writer);
-            let bytes = writer.finish();
-            operator = make();
-            let mut reader = SnapshotReader::new(&bytes).unwrap();
-            operator.restore(&mut reader).unwrap();
-            assert!(reader.is_empty());
+            operator = restored(operator.as_ref(), make).unwrap();
         }
         written.push(run_cycle(operator.as_mut(), &mut output, (number, calls, *watermark)));
     }
@@ -181,18 +177,11 @@ pub fn held(
     for (number, (calls, watermark)) in cycles.iter().enumerate() {
         run_cycle(operator.as_mut(), &mut output, (number, calls, *watermark));
     }
-    let mut writer = SnapshotWriter::default();
-    operator.snapshot(&mut writer);
-    let bytes = writer.finish();
-    let mut restored = make();
-    restored.restore(&mut SnapshotReader::new(&bytes).unwrap()).unwrap();
-    let kinds = restored.state_rows().unwrap().expect("it shows its state");
-    let shown = |kind: tidemill_core::StateRows| {
+    held_lines(operator.as_ref(), make, |kind| {
         let mut lines = lines(&kind.rows);
         lines.sort();
-        (kind.kind, lines)
-    };
-    kinds.into_iter().map(shown).collect()
+        lines
+    })
 }
 
 /// The cycles as columns, each call by itself.

@@ -8,6 +8,8 @@ mod groups;
 mod harness;
 mod limits;
 mod oracle;
+#[path = "../restored/mod.rs"]
+mod restored;
 mod session;
 mod table;
 mod window;

@@ -1,14 +1,18 @@
 //! Runs an operator over events divided into cycles and calls, and shows its rows as text.
 #![allow(dead_code, missing_docs)]
 
+#[path = "../restored/mod.rs"]
+mod restored;
+
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use proptest::prelude::*;
+use restored::{held_lines, restored};
 use tidemill_core::error::Cause;
-use tidemill_core::{Batch, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Batch, Cut, Operator, Output, Rows};
 
 /// A row of (time, key, name, value) that comes to an input.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,13 +131,7 @@ pub fn run(
             );
         }
         if division.restart_after == Some(index) {
-            let mut writer = SnapshotWriter::default();
-            operator.snapshot(&mut writer);
-            let bytes = writer.finish();
-            operator = make();
-            let mut reader = SnapshotReader::new(&bytes)?;
-            operator.restore(&mut reader)?;
-            assert!(reader.is_empty(), "restore left bytes of the snapshot");
+            operator = restored(operator.as_ref(), &make)?;
         }
     }
     Ok(shown)
@@ -179,13 +177,7 @@ pub fn held(
         operator.end_of_cycle(&cut, &mut output).unwrap();
         output.finish(0);
     }
-    let mut writer = SnapshotWriter::default();
-    operator.snapshot(&mut writer);
-    let bytes = writer.finish();
-    let mut restored = make();
-    restored.restore(&mut SnapshotReader::new(&bytes).unwrap()).unwrap();
-    let kinds = restored.state_rows().unwrap().expect("it shows its state");
-    kinds.into_iter().map(|kind| (kind.kind, show(&kind.rows))).collect()
+    held_lines(operator.as_ref(), make, |kind| show(&kind.rows))
 }
 
 /// The texts alone, sorted: what must not depend on how cycles were cut.
