@@ -151,6 +151,7 @@ pub use tidemill_split::choose::{Choice, choose, compare};
 pub use tidemill_split::cost::{Proportions, RouterCosts, SplitterCosts};
 pub use tidemill_split::predict::{PredictedStage, Prediction, predict};
 pub use tidemill_split::profile::{SplitProfile, profile};
+pub use tidemill_split::window_search::WindowComparison;
 pub use tidemill_split::{
     BROADCAST, LatticeRule, OMIT, Route, Shape, SplitPlan, SplitPlanError, SplittersBy, route_by_hash,
     route_by_key, route_by_value, route_or_broadcast, spatial,

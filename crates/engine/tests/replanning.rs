@@ -291,3 +291,70 @@ fn a_stage_and_its_prediction_are_both_processor_time() {
     let SplitterCosts { consume_ns, process_ns, emit_ns } = split.profile.unwrap().splitter;
     assert!(consume_ns + process_ns + emit_ns > 0.0, "{split}");
 }
+
+/// Searches the window of a split while rows come, until sizes have been compared. Gives the plan it began with, what the sink
+/// got, how many rows there were, and the status at the end.
+fn search_window(workers: usize, split: SplitPlan) -> (Vec<fixture::Row>, u32, Status) {
+    watched("searching a window", move || {
+        let mut plan = forward::plan();
+        let every = Some(Duration::from_millis(1));
+        plan.operators[0].inputs[0].split = Some(split);
+        plan.operators[0].inputs[0].auto_split = Some(AutoSplit { every, ..AutoSplit::only_window() });
+        let sink = Remember::default();
+        let mut running = Engine::new()
+            .workers(workers)
+            .cycles(CyclePolicy { events_max: 2000, ..CyclePolicy::default() })
+            .run(plan, sink.boxed())
+            .unwrap();
+        let gateway = running.gateway(0).unwrap();
+        let mut rows = 0;
+        eventually("a comparison", || {
+            gateway.push(chunk(&numbered(rows..rows + 1000))).unwrap();
+            rows += 1000;
+            running.status().splits[0].window.is_some()
+        });
+        drop(gateway);
+        let status = running.join().unwrap();
+        (sink.rows(0), rows, status)
+    })
+}
+
+#[test]
+fn a_window_is_searched_in_turns_and_no_row_depends_on_it() {
+    // With one worker, only a tree deals windows.
+    for (workers, split) in
+        [(1, SplitPlan::exptree(7)), (2, SplitPlan::fsplit(7)), (5, SplitPlan::parasplit_tree(7, 4))]
+    {
+        let split = split.with_window_rows(256);
+        let (written, rows, status) = search_window(workers, split.clone());
+        // A partition has the numbers with one remainder, and adds how many it has seen.
+        let expected: Vec<_> =
+            (0..rows).map(|n| (n, i64::from(n), u64::from(n) + u64::from(n / 7))).collect();
+        assert!(written == expected, "{workers} workers write other rows");
+        let sizes: Vec<u32> = status.replans.iter().map(|replan| replan.plan.window_rows).collect();
+        // The first and its neighbours take turns, three times.
+        assert!([128, 256, 512].iter().all(|size| sizes.contains(size)) && sizes.len() >= 8, "{sizes:?}");
+        assert!(status.replans.iter().all(|replan| replan.plan.differs_by_window(&split)));
+        // The work of all sizes is in the same stages.
+        assert_eq!(status.splits[0].stages[0].rows_in, u64::from(rows));
+        let comparison = status.splits[0].window.clone().unwrap();
+        assert!(comparison.costs_ns.len() > 1 && comparison.costs_ns.iter().all(|(_, ns)| *ns > 0.0));
+        let text = status.splits[0].to_string();
+        assert!(text.contains("processor time while running: W = "), "{text}");
+    }
+}
+
+#[test]
+fn a_window_stays_if_no_windows_are_dealt_or_its_size_is_given() {
+    let every = Some(Duration::from_millis(1));
+    let all_split = SplitPlan::parasplit(7, 2).with_window_rows(256);
+    let given = SplitPlan::fsplit(7).with_window_rows(256);
+    for (split, searches_window) in [(all_split, true), (given, false)] {
+        let auto = AutoSplit { every, searches_window, ..AutoSplit::only_window() };
+        let status = run_split(Engine::new(), Some(split.clone()), Some(auto), 200_000, |running| {
+            eventually("a look", || running.status().splits[0].choice.is_some());
+        });
+        assert!(status.replans.is_empty(), "{:?}", status.replans);
+        assert_eq!((&status.splits[0].plan, &status.splits[0].window), (&split, &None));
+    }
+}

@@ -21,6 +21,7 @@ mod status;
 mod sync;
 mod topology;
 mod transport;
+mod window_tuner;
 mod workers;
 
 pub use error::{Failure, FlowError};

@@ -21,6 +21,7 @@ use crate::run_state::splits::check;
 use crate::run_state::work::Part;
 use crate::sync::spawn;
 use crate::topology::{EdgeKind, SplitEdge, Topology};
+use crate::window_tuner::WindowTuner;
 
 /// How much better a plan must be to replace another one: two profiles are never the same.
 const GAIN_MIN: f64 = 1.1;
@@ -87,10 +88,13 @@ impl SplitOptimizer {
         let every = every.unwrap_or(Duration::from_secs(1)).max(EVERY_MIN);
         // The first choice need not wait that long.
         let mut wait = every.min(Duration::from_millis(20));
+        let mut tuners = self.tuners(&edges);
         let is_unknown = |measured: &&Measured<'_>| splits.choice(measured.edge).is_none();
         let is_due = |measured: &&Measured<'_>| measured.chosen.is_some() || is_unknown(measured);
         while splits.wait(wait) {
             wait = every;
+            // Before the choices: another plan counts more than another size of the window.
+            tuners.iter_mut().for_each(|tuner| tuner.look(&self.run_state, topology.workers));
             // One thread, because the workers are running.
             edges.iter().filter(is_due).for_each(|measured| measured.measure(&self.run_state, topology, 1));
         }
@@ -102,6 +106,16 @@ impl SplitOptimizer {
                 .filter(is_unknown)
                 .for_each(|measured| measured.measure(&self.run_state, topology, threads));
         }
+    }
+}
+
+impl SplitOptimizer {
+    /// Of a query in a pool, the size of windows stays: its bounds hold for what was measured.
+    fn tuners(&self, edges: &[Measured<'_>]) -> Vec<WindowTuner> {
+        let layout = self.run_state.topology().layout;
+        let searched = edges.iter().filter(|measured| measured.split.searches_window(layout));
+        let is_alone = self.run_state.pool.is_none();
+        searched.filter(|_| is_alone).map(|measured| WindowTuner::new(measured.edge)).collect()
     }
 }
 
@@ -160,6 +174,7 @@ fn chosen(
 ) -> (Choice, bool) {
     let rate = auto.desired_rate;
     match auto.lattice {
+        _ if auto.keeps_shape => (compare(current, profile, workers), false),
         Some(rule) if rule.keeps(&current, profile, rate, workers) => {
             (compare(current, profile, workers), false)
         }

@@ -7,6 +7,7 @@ use tidemill_split::SplitPlan;
 use tidemill_split::choose::Choice;
 use tidemill_split::predict::{SPLITTERS, WINDOW_ROUTER, name_of_level};
 use tidemill_split::profile::SplitProfile;
+use tidemill_split::window_search::WindowComparison;
 
 use crate::run_state::RunState;
 use crate::run_state::work::{Part, Work};
@@ -28,7 +29,11 @@ pub struct SplitStatus {
     pub choice: Option<Choice>,
     /// The profile on which the choice was based.
     pub profile: Option<SplitProfile>,
-    /// The work of each stage of the plan since the plan took effect, in the order of events.
+    /// What windows of other sizes have cost while the query ran, if the engine searches the size of the window and has
+    /// compared some.
+    pub window: Option<WindowComparison>,
+    /// The work of each stage of the plan since the plan took effect, in the order of events. If only the size of the window
+    /// changes, the work before counts, too.
     pub stages: Vec<Work>,
 }
 
@@ -42,7 +47,8 @@ impl SplitStatus {
             let (operator, input) = topology.reader_of(index);
             let stages = stages(run_state, index, split, &plan, topology.workers);
             let (profile, choice) = run_state.splits.choice(index).unzip();
-            Some(SplitStatus { operator, input, choice, profile, plan, stages })
+            let window = run_state.splits.window(index);
+            Some(SplitStatus { operator, input, choice, profile, plan, window, stages })
         };
         splits.iter().enumerate().filter_map(status).collect()
     }
@@ -89,6 +95,9 @@ impl fmt::Display for SplitStatus {
             if slowest == Some(&stage.name) {
                 write!(f, "  <- the most work")?;
             }
+        }
+        if let Some(window) = &self.window {
+            write!(f, "\nby the busiest worker's processor time while running: {window}")?;
         }
         match &self.choice {
             Some(choice) => write!(f, "\nby the model, for the split and the operator alone: {choice}"),

@@ -24,6 +24,11 @@ pub struct AutoSplit {
     /// The engine takes the lattice that this rule makes for the desired rate, whatever other plans would cost. `None`,
     /// the default: it chooses from all plans.
     pub lattice: Option<LatticeRule>,
+    /// The shape of the split stays, and only the size of its window is searched.
+    pub keeps_shape: bool,
+    /// Whether the size of the window is searched while the query runs, if the plan deals windows to splitters. Otherwise it
+    /// stays as it is.
+    pub searches_window: bool,
     /// Measurements of an earlier run. The first cycle is split by the plan that is best according to them, until this
     /// run has measured.
     pub profile: Option<SplitProfile>,
@@ -32,7 +37,14 @@ pub struct AutoSplit {
 impl Default for AutoSplit {
     fn default() -> Self {
         let every = Some(Duration::from_secs(1));
-        AutoSplit { desired_rate: f64::INFINITY, every, lattice: None, profile: None }
+        AutoSplit {
+            desired_rate: f64::INFINITY,
+            every,
+            lattice: None,
+            keeps_shape: false,
+            searches_window: true,
+            profile: None,
+        }
     }
 }
 
@@ -52,6 +64,17 @@ impl AutoSplit {
     /// ```
     pub fn by_rule(rule: LatticeRule, desired_rate: f64) -> Self {
         AutoSplit { lattice: Some(rule), ..AutoSplit::for_rate(desired_rate) }
+    }
+
+    /// The engine searches the size of the window, and changes nothing else about the split.
+    ///
+    /// ```
+    /// use tidemill_plan::AutoSplit;
+    /// let auto = AutoSplit::only_window();
+    /// assert!(auto.keeps_shape && auto.searches_window);
+    /// ```
+    pub fn only_window() -> Self {
+        AutoSplit { keeps_shape: true, ..AutoSplit::default() }
     }
 
     /// The engine does not choose; only the program changes the split.

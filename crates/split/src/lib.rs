@@ -23,6 +23,7 @@ pub mod spatial;
 pub mod split;
 pub mod split_plan;
 pub mod splitters;
+pub mod window_search;
 
 pub use hash::route_by_hash;
 pub use merge::{merge_by_partition, merge_by_position};

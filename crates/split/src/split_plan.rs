@@ -140,6 +140,18 @@ impl SplitPlan {
         self
     }
 
+    /// Whether it is the same plan, but perhaps for the size of the window.
+    ///
+    /// ```
+    /// use tidemill_split::SplitPlan;
+    /// let plan = SplitPlan::parasplit(64, 2);
+    /// assert!(plan.differs_by_window(&plan.clone().with_window_rows(512)));
+    /// assert!(!plan.differs_by_window(&SplitPlan::parasplit(64, 3)));
+    /// ```
+    pub fn differs_by_window(&self, other: &SplitPlan) -> bool {
+        self.shape == other.shape && self.partitions == other.partitions
+    }
+
     /// The number of splitters that share the input: more than 1 only in a lattice.
     pub fn splitters(&self) -> u32 {
         match self.shape {

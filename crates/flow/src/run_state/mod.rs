@@ -13,6 +13,7 @@ pub(crate) mod snapshots;
 pub(crate) mod splits;
 pub(crate) mod uplink;
 pub(crate) mod wake_ups;
+pub(crate) mod window_costs;
 pub(crate) mod work;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ use self::snapshots::SnapshotRequests;
 use self::splits::{CycleSplitPlans, SplitPlans};
 use self::uplink::Uplink;
 use self::wake_ups::WakeUps;
+use self::window_costs::WindowCosts;
 use self::work::WorkTable;
 use crate::error::Failure;
 use crate::placement::handover::Handover;
@@ -52,6 +54,7 @@ pub(crate) struct RunState {
     pub wake_ups: WakeUps,
     pub snapshots: SnapshotRequests,
     pub splits: SplitPlans,
+    pub window_costs: WindowCosts,
     pub placements: Placements,
     pub handover: Handover,
     pub work: WorkTable,
@@ -96,6 +99,7 @@ impl RunState {
             wake_ups: WakeUps::new(topology.layout.first_worker(), workers),
             snapshots: SnapshotRequests::default(),
             splits: SplitPlans::new(topology),
+            window_costs: WindowCosts::new(topology),
             placements: Placements::new(topology),
             handover: Handover::new(topology.plan.operators.len(), topology.workers),
             work: WorkTable::new(topology),

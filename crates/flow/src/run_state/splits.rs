@@ -9,6 +9,7 @@ use std::time::Duration;
 use tidemill_core::{Batch, SplitChange};
 use tidemill_split::choose::Choice;
 use tidemill_split::profile::SplitProfile;
+use tidemill_split::window_search::WindowComparison;
 use tidemill_split::{SplitPlan, SplitPlanError};
 
 use crate::sync::lock;
@@ -50,6 +51,10 @@ struct State {
     /// For each edge, the last choice, and the profile on which it was based.
     choices: Vec<Option<(SplitProfile, Choice)>>,
     changes: VecDeque<Replan>,
+    /// For each edge, the first cycle of its plan.
+    first_cycles: Vec<u64>,
+    /// For each edge, what the last comparison of windows has measured.
+    windows: Vec<Option<WindowComparison>>,
 }
 
 /// A batch of an edge's rows, if one is requested.
@@ -71,6 +76,8 @@ impl SplitPlans {
             next: vec![None; edges],
             choices: vec![None; edges],
             changes: VecDeque::new(),
+            first_cycles: vec![0; edges],
+            windows: vec![None; edges],
         };
         SplitPlans {
             state: Mutex::new(state),
@@ -99,6 +106,21 @@ impl SplitPlans {
         lock(&self.state).choices[edge].clone()
     }
 
+    /// Records what a comparison of windows has measured for an edge.
+    pub fn set_window(&self, edge: usize, comparison: Option<WindowComparison>) {
+        lock(&self.state).windows[edge] = comparison;
+    }
+
+    pub fn window(&self, edge: usize) -> Option<WindowComparison> {
+        lock(&self.state).windows[edge].clone()
+    }
+
+    /// The plan of an edge, and its first cycle.
+    pub fn in_force(&self, edge: usize) -> Option<(Arc<SplitPlan>, u64)> {
+        let state = lock(&self.state);
+        Some((Arc::clone(state.splits[edge].as_ref()?), state.first_cycles[edge]))
+    }
+
     /// The stored changes, oldest first.
     pub fn changes(&self) -> Vec<Replan> {
         lock(&self.state).changes.iter().cloned().collect()
@@ -115,8 +137,8 @@ impl SplitPlans {
         proposals.filter_map(|(edge, plan)| Some((edge, plan.take()?))).map(change).collect()
     }
 
-    /// Applies these changes at a cut; returns the plans of the cycle, and the edges whose plan has changed. A change
-    /// that does not fit this run is skipped: its plan may have other levels than that of the run which logged it.
+    /// Applies these changes at a cut; returns the plans of the cycle, and the edges that are split otherwise from now on: a
+    /// plan that differs in nothing but the size of its window has the same stages. A change that does not fit this run is skipped: its plan may have other levels than that of the run which logged it.
     pub fn at_cut(
         &self,
         cycle: u64,
@@ -126,18 +148,23 @@ impl SplitPlans {
         let mut state = lock(&self.state);
         let changed: Vec<(usize, Replan)> =
             changes.iter().filter_map(|change| replan(change, cycle, topology)).collect();
+        let mut reshaped = Vec::new();
         if !changed.is_empty() {
             let mut splits = state.splits.to_vec();
             for (edge, change) in &changed {
                 if state.changes.len() == CHANGES_MAX {
                     state.changes.pop_front();
                 }
-                splits[*edge] = Some(Arc::new(change.plan.clone()));
+                let before = splits[*edge].replace(Arc::new(change.plan.clone()));
+                if before.is_none_or(|before| !before.differs_by_window(&change.plan)) {
+                    reshaped.push(*edge);
+                }
+                state.first_cycles[*edge] = cycle;
                 state.changes.push_back(change.clone());
             }
             state.splits = splits.into();
         }
-        (Arc::clone(&state.splits), changed.into_iter().map(|(edge, _)| edge).collect())
+        (Arc::clone(&state.splits), reshaped)
     }
 
     /// Requests a sample of an edge's rows.

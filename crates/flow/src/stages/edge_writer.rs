@@ -111,6 +111,8 @@ impl SplitWriter {
         let (rows_in, time_ns) = (batch.len() as u64, clock.now_ns() - start_ns);
         let parcels = parcels.hold_copies(rows_in, &run_state.credit);
         run_state.work.add(Part::Split { edge: self.edge, stage: 0 }, time_ns, rows_in, parcels.rows());
+        let (worker, cycle) = (self.worker as usize, context.cut.cycle);
+        run_state.window_costs.add_batch(self.edge, worker, cycle, time_ns, rows_in);
         Ok(parcels)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidemill_core::counters::Counter;
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::StateSource;
-use tidemill_core::{Batch, OperatorError, Output, PartitionedBatch};
+use tidemill_core::{Batch, Clock, OperatorError, Output, PartitionedBatch, ThreadTime};
 use tidemill_plan::Producer;
 use tidemill_split::order::Sorter;
 use timely::container::NoopBuilder;
@@ -41,6 +41,7 @@ struct OperatorStage {
     outlets: Outlets,
     operator: usize,
     orders: Vec<InputOrder>,
+    edges: Vec<usize>,
     inputs: CycleInputs,
     sorter: Sorter,
     worker: u32,
@@ -63,11 +64,12 @@ pub(crate) fn build<'scope>(
     let table = PartitionTable::new(plan, partitions, sources, state, meter)?;
     let outlets = Outlets::new(topology, Producer::Operator(operator), plan.outputs.len(), *worker)?;
     let mut builder = OperatorBuilder::new(plan.name.clone(), scope);
-    let mut orders = Vec::new();
+    let (mut orders, mut edges) = (Vec::new(), Vec::new());
     let mut inputs = Vec::new();
     for input in 0..plan.inputs.len() {
         let edge = topology.edge_to(Consumer::Operator { operator, input }).expect("every input has an edge");
         orders.push(topology.order_of(edge));
+        edges.push(edge);
         let stream = streams[edge].take().expect("producers are built before their consumers");
         let stream = splitter_stage::build(context, edge, stream);
         inputs.push(builder.new_input(stream, by_target(topology.layout, run_state, context.bulk)));
@@ -90,6 +92,7 @@ pub(crate) fn build<'scope>(
         outlets,
         operator,
         orders,
+        edges,
         inputs: CycleInputs::new(plan.inputs.len(), context),
         sorter: Sorter::default(),
         worker: *worker as u32,
@@ -137,6 +140,7 @@ impl OperatorStage {
     fn run_cycle(&mut self, in_flight: &CycleInFlight) -> Result<Vec<Parcels>, Failure> {
         let (start_ns, begun) = (self.run_state.clock.now_ns(), self.run_state.costs.begin());
         self.run_state.work.begin(self.operator, self.worker, start_ns);
+        let begun_ns = self.measures_window().then(|| ThreadTime.now_ns());
         let parcels = self.inputs.take();
         let held_bytes = parcels.iter().flatten().map(|parcel| parcel.held_bytes).sum();
         let positions_end = in_flight.arrivals.events + 1;
@@ -162,11 +166,26 @@ impl OperatorStage {
         let rows_out = batches.iter().flatten().map(|batch| batch.len() as u64).sum();
         let time_ns = self.run_state.clock.now_ns() - start_ns;
         self.run_state.costs.add(Part::Operator(self.operator), begun);
+        self.add_window_costs(in_flight.cut.cycle, begun_ns);
         self.run_state.work.end(self.operator, self.worker, time_ns, (rows_in, rows_out));
         let sent = self.write(in_flight, &batches);
         self.inputs.advance();
         self.run_state.counters.add(Counter::OperatorTime, self.run_state.clock.now_ns() - start_ns);
         sent
+    }
+
+    /// Whether a window is being searched for one of the inputs.
+    fn measures_window(&self) -> bool {
+        self.edges.iter().any(|edge| self.run_state.window_costs.is_measured(*edge))
+    }
+
+    /// Merging the parts of windows is work of the operator, and depends on their size.
+    fn add_window_costs(&self, cycle: u64, begun_ns: Option<u64>) {
+        let Some(begun_ns) = begun_ns else { return };
+        let time_ns = ThreadTime.now_ns() - begun_ns;
+        for edge in &self.edges {
+            self.run_state.window_costs.add_time(*edge, self.worker as usize, cycle, time_ns);
+        }
     }
 
     /// Rows of one cycle that cannot form one batch: more than 2 GiB of strings, or too many dictionary entries.

@@ -36,6 +36,7 @@ pub(crate) fn build<'scope>(
             stream,
             SplitterStage {
                 edge,
+                worker: context.worker,
                 level,
                 split,
                 all_columns,
@@ -57,6 +58,7 @@ fn all_columns(topology: &Topology, edge: usize) -> usize {
 /// A worker's splitters of one level.
 struct SplitterStage {
     edge: usize,
+    worker: usize,
     level: usize,
     split: Box<SplitEdge>,
     all_columns: usize,
@@ -95,7 +97,7 @@ impl SplitterStage {
             let plan = parcel.plan.as_ref().filter(|plan| self.is_level_of(plan)).cloned();
             match plan {
                 Some(plan) if self.level <= plan.levels_of_routers() => {
-                    sent.push(self.route_window(parcel, &plan));
+                    sent.push(self.route_window(parcel, &plan, cycle));
                 }
                 Some(plan) => sent.extend(self.split_parcel(parcel, &plan, cycle)?.0),
                 // It has been split.
@@ -111,7 +113,7 @@ impl SplitterStage {
     }
 
     /// Passes a window on to the splitter whose number it carries.
-    fn route_window(&self, mut parcel: Parcel, plan: &SplitPlan) -> Parcel {
+    fn route_window(&self, mut parcel: Parcel, plan: &SplitPlan, cycle: u64) -> Parcel {
         let clock = self.split.cost_clock(&*self.run_state.clock);
         let start_ns = clock.now_ns();
         for run in &mut parcel.rows.runs {
@@ -119,7 +121,7 @@ impl SplitterStage {
             run.partition = 0;
         }
         let rows = parcel.rows.batch.len() as u64;
-        self.add_work(clock.now_ns() - start_ns, rows, rows);
+        self.add_work(cycle, clock.now_ns() - start_ns, rows, rows);
         parcel
     }
 
@@ -127,9 +129,10 @@ impl SplitterStage {
         (self.split.first_worker + plan.worker_of(level, process, self.workers)) % self.workers
     }
 
-    fn add_work(&self, time_ns: u64, rows_in: u64, rows_out: u64) {
+    fn add_work(&self, cycle: u64, time_ns: u64, rows_in: u64, rows_out: u64) {
         let part = Part::Split { edge: self.edge, stage: self.level };
         self.run_state.work.add(part, time_ns, rows_in, rows_out);
+        self.run_state.window_costs.add_time(self.edge, self.worker, cycle, time_ns);
         self.run_state.counters.add(Counter::SplitTime, time_ns);
     }
 
@@ -158,7 +161,7 @@ impl SplitterStage {
             Parcels::new(shares.into_iter().map(part).collect()).hold_copies(rows_in, &self.run_state.credit);
         self.run_state.credit.release(parcel.held_bytes);
         let time_ns = self.split.cost_clock(&*self.run_state.clock).now_ns() - start_ns;
-        self.add_work(time_ns, rows_in, sent.rows());
+        self.add_work(cycle, time_ns, rows_in, sent.rows());
         Ok(sent)
     }
 

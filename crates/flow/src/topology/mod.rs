@@ -73,6 +73,12 @@ impl SplitEdge {
     pub fn cost_clock<'a>(&self, clock: &'a dyn Clock) -> &'a dyn Clock {
         if self.is_given || self.auto.is_some() { &ThreadTime } else { clock }
     }
+
+    /// Whether the size of its window is searched while the query runs. What other processes measure does not come back.
+    pub fn searches_window(&self, layout: Layout) -> bool {
+        let searches = |auto: &AutoSplit| auto.every.is_some() && auto.searches_window;
+        layout.processes == 1 && self.auto.as_ref().is_some_and(searches)
+    }
 }
 
 /// Whether sorting the parcels of an input by chunk puts their rows in order.
@@ -152,7 +158,7 @@ impl Topology {
                     operator: index,
                     columns: plan.columns_of(operator, input_plan)?,
                     name: operator.name.clone(),
-                    levels: levels_of(&split, input_plan.auto_split.is_some(), workers),
+                    levels: levels_of(&split, changes_shape(input_plan.auto_split.as_ref()), workers),
                     plan: split,
                     is_given: input_plan.split.is_some(),
                     auto: input_plan.auto_split.clone(),
@@ -228,13 +234,18 @@ fn placement_of(operator: &OperatorPlan, places: &[u32], workers: u32) -> Placem
     }
 }
 
+/// Whether an edge may get a split of another shape.
+fn changes_shape(auto: Option<&AutoSplit>) -> bool {
+    auto.is_some_and(|auto| !auto.keeps_shape)
+}
+
 /// The levels of splitters of an edge whose plan may change: enough for a tree with fan-outs 2, 4, 8, 16.
 const LEVELS_OF_AUTO: usize = 4;
 
 /// The number of levels of splitters that an edge with this initial plan needs.
-fn levels_of(split: &SplitPlan, is_auto: bool, workers: u32) -> usize {
+fn levels_of(split: &SplitPlan, changes_shape: bool, workers: u32) -> usize {
     let own = if split.needs_splitters(workers) { split.levels() } else { 0 };
-    if is_auto { own.max(LEVELS_OF_AUTO) } else { own }
+    if changes_shape { own.max(LEVELS_OF_AUTO) } else { own }
 }
 
 /// Without an edge, an operator that no one reads could fall behind the committed cycles, and with it the bytes that it

@@ -74,7 +74,7 @@ pub use plan_error::Names;
 pub(crate) use process::{Postfilter, ProcessMark, ProcessNode};
 pub(crate) use provider::Provider;
 pub(crate) use refuse::{check_independent_of_cycles, check_order, check_repeatable, is_repeatable};
-pub(crate) use split_stream::{LatticeSplitters, SplitChoice, SplitShape, SplitStream};
+pub(crate) use split_stream::{LatticeSplitters, SplitChoice, SplitShape, SplitStream, SplitWindow};
 pub(crate) use window_assign::{WindowAssign, WindowKind};
 
 use datafusion::logical_expr::LogicalPlan;

@@ -13,7 +13,7 @@ use super::call_arguments::{external, table_of};
 use super::map_call::is_mapped;
 use super::node_of;
 use super::operator_call::OperatorCall;
-use super::split_stream::{LatticeSplitters, SplitChoice, SplitShape, SplitStream};
+use super::split_stream::{LatticeSplitters, SplitChoice, SplitShape, SplitStream, SplitWindow};
 use super::window_assign::WindowAssign;
 use crate::arguments::{Arguments, Value, value_of};
 
@@ -168,8 +168,17 @@ fn choice(arguments: &Arguments) -> std::result::Result<SplitChoice, Cause> {
     if let Some(name) = unused {
         return Err(arguments.error(&format!("'{name}' has no meaning for this plan")));
     }
-    let window_rows = arguments.integer("window", 1..=1 << 20)?.map(|rows| rows as u32);
-    Ok(SplitChoice { shape, window_rows, rate })
+    Ok(SplitChoice { shape, window: window(arguments)?, rate })
+}
+
+/// The size of the window: a number of rows, or the word that has the engine search it.
+fn window(arguments: &Arguments) -> std::result::Result<SplitWindow, Cause> {
+    match arguments.get("window") {
+        None => Ok(SplitWindow::Default),
+        Some(Value::Text(word)) if word == "auto" => Ok(SplitWindow::Searched),
+        Some(Value::Integer(rows)) if (1..=1 << 20).contains(rows) => Ok(SplitWindow::Rows(*rows as u32)),
+        Some(other) => Err(arguments.wrong("window", other, "a whole number from 1 to 1048576, or 'auto'")),
+    }
 }
 
 /// A lattice: how many splitters, and whether one window router or a tree of them leads there.

@@ -16,10 +16,21 @@ use tidemill_engine::SplittersBy;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct SplitChoice {
     pub shape: SplitShape,
-    /// The number of rows in a physical window.
-    pub window_rows: Option<u32>,
+    /// The size of a physical window.
+    pub window: SplitWindow,
     /// The rate to reach, in rows per second; `None`: as fast as can be.
     pub rate: Option<f64>,
+}
+
+/// How many rows a physical window has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum SplitWindow {
+    /// As many as usual. Where the engine chooses the plan, it also searches the size.
+    Default,
+    /// The engine searches the size while the query runs.
+    Searched,
+    /// This many.
+    Rows(u32),
 }
 
 /// The plans of the thesis, by name.

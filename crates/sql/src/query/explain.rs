@@ -265,7 +265,9 @@ fn split_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
     let by_hand = operator.inputs.iter().enumerate().filter_map(|(index, input)| {
         let RequestedSplit { text, profile, .. } =
             prepared.dataflow.splits.get(&(operator.name.clone(), index))?;
+        let keeps_shape = input.auto_split.as_ref().is_some_and(|auto| auto.keeps_shape);
         Some(match &input.split {
+            Some(plan) if keeps_shape => format!("{}: {plan}, its window as measured", readable(text)),
             Some(_) if input.auto_split.is_some() && profile.is_some() => {
                 format!("{}: by earlier measurements (see below), then as measured", readable(text))
             }

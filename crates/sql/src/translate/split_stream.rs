@@ -17,7 +17,7 @@ use tidemill_operators::sub_stream::SubStream;
 use super::join::Side;
 use super::sub_stream::checked_route;
 use super::{Relation, Role, Translator};
-use crate::logical::{LatticeSplitters, SplitChoice, SplitShape, SplitStream};
+use crate::logical::{LatticeSplitters, SplitChoice, SplitShape, SplitStream, SplitWindow};
 
 /// An operator input that is applied to each sub-stream.
 pub(super) struct SplitInput {
@@ -131,9 +131,9 @@ impl Translator {
                 SplitPlan::autosplit(partitions, split.broadcast.is_some())
             }
         };
-        match split.choice.window_rows {
-            Some(rows) => plan.with_window_rows(rows),
-            None => plan,
+        match split.choice.window {
+            SplitWindow::Rows(rows) => plan.with_window_rows(rows),
+            SplitWindow::Default | SplitWindow::Searched => plan,
         }
     }
 
@@ -162,13 +162,15 @@ impl Translator {
 /// How the engine chooses while the query runs, if it does.
 fn auto_split(choice: &SplitChoice) -> Option<AutoSplit> {
     let rate = choice.rate.unwrap_or(f64::INFINITY);
-    match choice.shape {
-        SplitShape::Auto => Some(AutoSplit::for_rate(rate)),
+    let auto = match choice.shape {
+        SplitShape::Auto => AutoSplit::for_rate(rate),
         SplitShape::Parasplit { splitters: LatticeSplitters::By(splitters), is_tree } => {
-            Some(AutoSplit::by_rule(LatticeRule { splitters, is_tree }, rate))
+            AutoSplit::by_rule(LatticeRule { splitters, is_tree }, rate)
         }
-        _ => None,
-    }
+        _ if choice.window == SplitWindow::Searched => AutoSplit::only_window(),
+        _ => return None,
+    };
+    Some(AutoSplit { searches_window: !matches!(choice.window, SplitWindow::Rows(_)), ..auto })
 }
 
 /// The assumed ratio of the cost of consuming a row to that of splitting and emitting it, as in the thesis, before
