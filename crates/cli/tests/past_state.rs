@@ -9,6 +9,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
+use support::replayed::{replay, sinks};
 use support::*;
 use tempfile::TempDir;
 
@@ -42,14 +43,8 @@ fn pipeline(rows: &[Row]) -> TempDir {
         "SET cycle_events = {ROWS_OF_A_CYCLE}; SET cycle_fixed = true;
          CREATE SOURCE m (host VARCHAR, v BIGINT, time TIMESTAMP, WATERMARK FOR time AS time - INTERVAL '1 second')
            WITH (path = 'm', format = 'csv', durable = true);
-         CREATE SINK stats AS SELECT window_start, host, count(*) AS points, sum(v) AS total
-           FROM tumble(TABLE(m), time, INTERVAL '10 seconds') GROUP BY window_start, host
-           WITH (connector = 'file', path = 'stats.csv');
-         CREATE SINK totals AS SELECT host, count(*) AS points, max(v) AS most FROM m GROUP BY host
-           WITH (connector = 'file', path = 'totals.csv');
-         CREATE SINK pairs AS SELECT a.v AS a, b.v AS b FROM m a JOIN m b ON a.host = b.host
-           AND b.time > a.time AND b.time <= a.time + INTERVAL '4 seconds'
-           WITH (connector = 'file', path = 'pairs.csv');"
+         {}",
+        sinks("v", "4 seconds")
     );
     let folder = folder_with(&[("p.sql", &script)]);
     // Files of their own, so that the watermark moves from one to the next.
@@ -74,12 +69,6 @@ fn time_of(time_ms: i64) -> String {
         0.. => format!("2026-01-01 00:{minute:02}:{second:02}{fraction}"),
         _ => format!("2025-12-31 23:{:02}:{second:02}{fraction}", 60 + minute),
     }
-}
-
-fn replay(folder: &Path, arguments: &[&str]) -> Ended {
-    let mut all = vec!["journal", "replay", "p.journal", "--script", "p.sql"];
-    all.extend(arguments);
-    ended(folder, &all)
 }
 
 /// The sorted lines of an answer as of a cycle, without its header.

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use ports::free_port;
 use sender::Sender;
+use support::replayed::{replay, sinks};
 use support::run::Run;
 use support::*;
 use tempfile::TempDir;
@@ -50,14 +51,8 @@ fn pipeline(port: u16, cycle_events: u32) -> TempDir {
          WITH (connector = 'line_protocol', listen = 'http://127.0.0.1:{port}', durable = true);
          SET snapshot_every = '20 ms'; SET cycle_events = {cycle_events};
          CREATE SINK raw AS SELECT host, n, v FROM m WITH (connector = 'file', path = 'raw.csv');
-         CREATE SINK stats AS SELECT window_start, host, count(*) AS points, sum(v) AS total
-           FROM tumble(TABLE(m), time, INTERVAL '10 seconds') GROUP BY window_start, host
-           WITH (connector = 'file', path = 'stats.csv');
-         CREATE SINK totals AS SELECT host, count(*) AS points, max(v) AS most FROM m GROUP BY host
-           WITH (connector = 'file', path = 'totals.csv');
-         CREATE SINK pairs AS SELECT a.n AS a, b.n AS b FROM m a JOIN m b ON a.host = b.host
-           AND b.time > a.time AND b.time <= a.time + INTERVAL '200 milliseconds'
-           WITH (connector = 'file', path = 'pairs.csv');"
+         {}",
+        sinks("n", "200 milliseconds")
     );
     folder_with(&[("p.sql", &script)])
 }
@@ -78,13 +73,6 @@ fn killed_after(folder: &Path, port: u16, kills: &[u64]) {
             && text.contains(&format!("end,{}", REQUESTS * POINTS))
     });
     run.interrupt();
-}
-
-/// What a replay of the pipeline shows.
-fn replay(folder: &Path, arguments: &[&str]) -> Ended {
-    let mut all = vec!["journal", "replay", "p.journal", "--script", "p.sql"];
-    all.extend(arguments);
-    ended(folder, &all)
 }
 
 /// What a sink got, as a text for programs.
