@@ -217,7 +217,17 @@ impl StoredChunks {
         }
     }
 
-    fn path(&self, number: u64) -> PathBuf {
+    /// The number of a file with this name; `None`: it has no chunks.
+    pub(crate) fn number_of(name: &str) -> Option<u64> {
+        position_of(name, ENDING)
+    }
+
+    /// Whether a file was there when the folder was listed.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        self.files.contains(&number)
+    }
+
+    pub(crate) fn path(&self, number: u64) -> PathBuf {
         self.folder.join(format!("{number:020}{ENDING}"))
     }
 }

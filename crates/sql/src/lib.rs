@@ -67,4 +67,6 @@ pub use self::text::{MAX_SCRIPT_BYTES, Problem, Script, ScriptLocation, Span, Te
 pub use self::turns::{Turn, Turns};
 pub use tidemill_connect::closest;
 pub use tidemill_operators::{Accumulator, Aggregate};
-pub use tidemill_store::{FragmentStatus, ReaderTurn, ReaderTurns, StoreStatistics};
+pub use tidemill_store::{
+    ChunkPlace as StoredChunkPlace, FragmentStatus, ReaderTurn, ReaderTurns, StoreStatistics, named_chunks,
+};

@@ -18,6 +18,8 @@ use crate::writer::StoreWriter;
 pub(crate) const WHOLE_VERSION: u8 = 1;
 /// The first byte of one that names its complete chunks.
 pub(crate) const VERSION: u8 = 3;
+/// With this begins the [`fingerprint`] of a table, whose chunks say which rows were replaced.
+pub(crate) const TABLE: &str = "LastOfKey ";
 
 impl StoreWriter {
     /// Writes all versions that can be read. Chunks that are complete, and were not before the last snapshot, are written to

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use tidemill_engine::inspect::{self, Listing};
+use tidemill_engine::inspect::{self, Finding, FindingKind, Listing};
+use tidemill_engine::{Cause, ChunkPlace};
 
 use super::database;
 use super::repair::check;
@@ -27,25 +28,23 @@ pub(crate) struct Verify {
 impl Verify {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let found = inspect::verify(&self.folder)?;
-        for finding in &found.findings {
-            let (path, offset, reason) = (finding.path.display(), finding.offset, &finding.reason);
-            let kind = if finding.is_torn_end {
-                "incomplete last record, which the next start cuts off"
-            } else {
-                "damage"
-            };
-            let place = format!("{path}, byte {offset}: ");
-            // A cause that comes from reading the file names the place itself.
-            let place = if reason.starts_with(&place) { "" } else { place.as_str() };
-            terminal::show(&format!("{place}{reason} ({kind})"))?;
-        }
-        let damaged = found.findings.iter().filter(|finding| !finding.is_torn_end).count() as u64;
+        let views = inspect::verify_views(&self.folder, places_of)?;
+        let findings = || found.findings.iter().chain(&views.findings);
+        findings().try_for_each(|finding| terminal::show(&text_of(finding)))?;
+        let damaged = findings().filter(|finding| finding.kind == FindingKind::Damage).count() as u64;
         let (records, bytes) = (quantity::counted(found.records, "record"), quantity::bytes(found.bytes));
         let snapshots = quantity::counted(found.snapshots, "snapshot");
+        let chunks = match views.chunks {
+            0 => String::new(),
+            chunks => {
+                let (chunks, bytes) = (quantity::counted(chunks, "chunk"), quantity::bytes(views.bytes));
+                format!(", {chunks} of views ({bytes})")
+            }
+        };
         terminal::tell(&match damaged {
-            0 => format!("{records} ({bytes}) and {snapshots}, no damage"),
+            0 => format!("{records} ({bytes}) and {snapshots}{chunks}, no damage"),
             damaged => format!(
-                "{records} ({bytes}) and {snapshots}; {} damaged",
+                "{records} ({bytes}) and {snapshots}{chunks}; {} damaged",
                 quantity::counted(damaged, "place")
             ),
         });
@@ -69,6 +68,34 @@ impl Verify {
         }
         self.script.as_ref().map_or(Ok(Exit::Done), |script| check(&self.folder, script, &self.options))
     }
+}
+
+/// Where the chunks are that the rows file of a view names.
+fn places_of(rows: &[u8]) -> Result<Vec<ChunkPlace>, Cause> {
+    let places = tidemill_sql::named_chunks(rows)?.into_iter();
+    let place = |place: tidemill_sql::StoredChunkPlace| ChunkPlace {
+        file: place.file,
+        offset: place.offset,
+        length: place.length,
+        checksum: place.checksum,
+    };
+    Ok(places.map(place).collect())
+}
+
+fn text_of(finding: &Finding) -> String {
+    let (path, offset, reason) = (finding.path.display(), finding.offset, &finding.reason);
+    let kind = match finding.kind {
+        FindingKind::Damage => "damage",
+        FindingKind::TornEnd => "incomplete last record, which the next start cuts off",
+        FindingKind::Unused => "unused",
+    };
+    let place = match finding.kind {
+        FindingKind::Unused => format!("{path}: "),
+        _ => format!("{path}, byte {offset}: "),
+    };
+    // A cause that comes from reading the file names the place itself.
+    let place = if reason.starts_with(&place) { "" } else { place.as_str() };
+    format!("{place}{reason} ({kind})")
 }
 
 /// Why no run could resume from what is there, as far as the folder alone shows. Sinks that record their cycles

@@ -5,6 +5,7 @@ mod definitions;
 mod later_cuts;
 mod records;
 mod segment_walk;
+mod views;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,6 +35,7 @@ pub use definitions::definitions;
 pub use later_cuts::{LaterCuts, cuts_from};
 pub use records::Records;
 use segment_walk::SegmentWalk;
+pub use views::{ViewVerification, verify_views};
 
 /// What is in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,8 +91,19 @@ pub struct Finding {
     pub offset: u64,
     /// What.
     pub reason: String,
-    /// Whether it is the torn end of the newest segment, which is cut off when the query starts and is not damage.
-    pub is_torn_end: bool,
+    /// How bad it is.
+    pub kind: FindingKind,
+}
+
+/// How bad it is that something differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FindingKind {
+    /// Something is missing, or is not what was written.
+    Damage,
+    /// The torn end of the newest segment, which is cut off when the query starts.
+    TornEnd,
+    /// Something that is of no use and only takes room.
+    Unused,
 }
 
 /// The result of reading everything.
@@ -306,19 +319,20 @@ impl Verification {
             return;
         }
         let reason = reason.unwrap_or_else(|| "a record is missing".to_owned());
-        let finding = match scan.witness_of_damage() {
-            Ok(None) => (reason, true),
+        let (reason, kind) = match scan.witness_of_damage() {
+            Ok(None) => (reason, FindingKind::TornEnd),
             Ok(Some(witness)) => {
-                (format!("{reason}, although the record at byte {witness} says that it was synced"), false)
+                let text = format!("{reason}, although the record at byte {witness} says that it was synced");
+                (text, FindingKind::Damage)
             }
-            Err(cause) => (cause.to_string(), false),
+            Err(cause) => (cause.to_string(), FindingKind::Damage),
         };
         let (path, offset) = (scan.path.clone(), scan.offset);
-        self.findings.push(Finding { path, offset, reason: finding.0, is_torn_end: finding.1 });
+        self.findings.push(Finding { path, offset, reason, kind });
     }
 
     fn find(&mut self, path: &Path, offset: u64, reason: String) {
-        self.findings.push(Finding { path: path.to_owned(), offset, reason, is_torn_end: false });
+        self.findings.push(Finding { path: path.to_owned(), offset, reason, kind: FindingKind::Damage });
     }
 }
 

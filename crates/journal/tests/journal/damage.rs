@@ -7,6 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema};
 use tidemill_core::error::{Cause, Fault};
 use tidemill_core::{Cut, CutLog as _};
+use tidemill_journal::inspect::FindingKind;
 use tidemill_journal::{Journal, StreamReader, StreamSettings, StreamWriter, inspect};
 
 use crate::support::fault_disk::{FaultDisk, Random};
@@ -158,7 +159,10 @@ fn damage_to_a_synced_record_is_no_torn_write() {
     let Some(Cause { fault: Fault::Operation, message: text, .. }) = cause else { panic!("{cause:?}") };
     assert!(text.contains(&format!("byte {offset}: damaged")) && text.contains("synced"), "{text}");
     let findings = inspect::verify_on(&disk, Path::new(FOLDER)).unwrap().findings;
-    assert_eq!((findings.len(), findings[0].offset, findings[0].is_torn_end), (1, offset as u64, false));
+    assert_eq!(
+        (findings.len(), findings[0].offset, findings[0].kind),
+        (1, offset as u64, FindingKind::Damage)
+    );
 }
 
 #[test]

@@ -9,3 +9,4 @@ mod parts;
 mod power_loss;
 mod removed;
 mod support;
+mod views;

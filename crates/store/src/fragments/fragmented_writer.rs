@@ -20,7 +20,7 @@ use crate::strict_limits::check_strict;
 use crate::writer::StoreWriter;
 
 /// The first byte of a store of several fragments.
-pub(super) const VERSION: u8 = 2;
+pub(crate) const VERSION: u8 = 2;
 
 /// Divides the rows of each cycle among fragments, whose threads store them at the same time. Readers see a cycle when every
 /// fragment has it.

@@ -6,6 +6,7 @@ mod restored;
 mod splitter;
 
 pub use fragmented_writer::FragmentedWriter;
+pub(crate) use fragmented_writer::VERSION;
 pub(crate) use restored::{Restored, restored};
 
 use std::sync::Arc;

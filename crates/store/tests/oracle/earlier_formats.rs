@@ -52,6 +52,7 @@ fn they_are_read() {
         let mut expected = Store::new(&config);
         (0..40).for_each(|cycle| expected.append(cycle, &[batch(&cars(cycle))]).unwrap());
         let bytes = std::fs::read(folder.join(name)).unwrap();
+        assert_eq!(tidemill_store::named_chunks(&bytes), Ok(Vec::new()), "{name}: all rows are in it");
         let mut store = Store::restore(&config, &bytes, Files::default()).unwrap();
         for cycle in 40..80 {
             assert_eq!(held(&store.reader), held(&expected.reader), "{name}: cycle {cycle}");

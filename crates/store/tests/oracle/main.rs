@@ -394,6 +394,7 @@ fn snapshots_of_another_store_and_damaged_ones_are_refused() {
         assert!(restore(other, &bytes).unwrap_err().to_string().contains("another definition"));
         for end in (0..bytes.len()).step_by(if config.fragments.is_some() { 7 } else { 1 }) {
             assert!(restore(config.clone(), &bytes[..end]).is_err());
+            assert!(tidemill_store::named_chunks(&bytes[..end]).is_err());
             // A shortened snapshot whose checksum is right.
             let mut writer = SnapshotWriter::default();
             bytes[..end].iter().for_each(|byte| writer.u8(*byte));

@@ -1,5 +1,6 @@
 //! The stores that are tried: undivided ones, and ones that are divided by their key or by a value.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidemill_core::arrow::array::cast::AsArray;
@@ -8,7 +9,9 @@ use tidemill_core::arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, new_
 use tidemill_core::arrow::schema::DataType;
 use tidemill_core::clock::ManualClock;
 use tidemill_core::{Batch, Cause, Cut, CycleOutput, Expression, Sink, SnapshotReader, SnapshotWriter};
-use tidemill_store::{FragmentBy, Fragmentation, StoreConfig, StoreReader, StoreSink};
+use tidemill_store::{
+    ChunkFiles as _, FragmentBy, Fragmentation, StoreConfig, StoreReader, StoreSink, named_chunks,
+};
 
 use crate::cars::{Car, batch};
 use crate::files::Files;
@@ -100,7 +103,12 @@ impl Store {
         let mut writer = SnapshotWriter::default();
         let named = self.sink.snapshot(&mut writer, &mut self.files).unwrap();
         self.files.keep_only(&named);
-        writer.finish()
+        let bytes = writer.finish();
+        // Without the definition, the same files are found in it, and each chunk can be read.
+        let places = named_chunks(&bytes).unwrap();
+        assert_eq!(places.iter().map(|place| place.file).collect::<BTreeSet<u64>>(), named);
+        places.iter().for_each(|place| drop(self.files.read(place).unwrap()));
+        bytes
     }
 
     pub fn restore(config: &StoreConfig, bytes: &[u8], mut files: Files) -> Result<Store, Cause> {
