@@ -36,6 +36,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
             "tidemill-store",
             "tidemill-connect",
             "tidemill-engine",
+            "tidemill-wasm",
         ],
     ),
     ("tidemill-service", &["tidemill-engine", "tidemill-sql", "tidemill-store"]),
@@ -46,6 +47,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("tidemill-allocator", &[]),
     ("tidemill-realtime", &[]),
+    ("tidemill-wasm", &[]),
     (
         "tidemill-cli",
         &[
@@ -68,8 +70,11 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
 pub const APPS_ALLOWED: &[&str] = &["tidemill-engine", "tidemill-connect", "tidemill-charts"];
 
 /// Foreign packages that one of ours alone may name: rule, prefix of their names, our package.
-pub const SOLE_USERS: &[(&str, &str, &str)] =
-    &[("timely", "timely", "tidemill-flow"), ("datafusion", "datafusion", "tidemill-sql")];
+pub const SOLE_USERS: &[(&str, &str, &str)] = &[
+    ("timely", "timely", "tidemill-flow"),
+    ("datafusion", "datafusion", "tidemill-sql"),
+    ("wasmi", "wasmi", "tidemill-wasm"),
+];
 
 /// A package of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `timely` | a crate other than `tidemill-flow` that depends on Timely Dataflow |
 //! | `datafusion` | a crate other than `tidemill-sql` that depends on DataFusion |
+//! | `wasmi` | a crate other than `tidemill-wasm` that depends on wasmi |
 //! | `edges` | a dependency among our packages that [`edges::ALLOWED`] does not list |
 //! | `cycles` | modules of a crate that import each other in a circle, see [`cycles`] |
 //! | `features` | a package with SQL that, built by itself, needs dependencies with other features than the workspace |

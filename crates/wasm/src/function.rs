@@ -1,0 +1,225 @@
+//! A function of a module over columns.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, new_empty_array};
+use arrow_schema::DataType;
+use arrow_select::concat::concat;
+use wasmi::{FuncType, ValType};
+
+use crate::batch_layout::ALLOCATE;
+use crate::failure::Fault;
+use crate::instances::Instances;
+use crate::numbers::number_type;
+use crate::repeats::Repeats;
+use crate::{Failure, Limits, Module, ModuleError, batches, rows};
+
+/// A function of a module. It can be called by several threads.
+pub struct Function {
+    instances: Instances,
+    symbol: String,
+    arguments: Vec<DataType>,
+    result: DataType,
+    limits: Limits,
+    takes_batches: bool,
+    repeats: Repeats,
+}
+
+impl Function {
+    /// An exported function for arguments and a result of these types.
+    ///
+    /// # Errors
+    /// If the module exports no such function, the function has another type, or no instance can be made.
+    pub fn new(
+        module: &Module,
+        symbol: &str,
+        arguments: &[DataType],
+        result: &DataType,
+        limits: Limits,
+    ) -> Result<Function, ModuleError> {
+        let kind = module.function(symbol).ok_or_else(|| not_exported(module, symbol))?;
+        let takes_batches = if is_of_numbers(kind, arguments, result) {
+            false
+        } else {
+            check_batches(module, symbol, kind, arguments, result)?;
+            true
+        };
+        let instances = Instances::new(module.clone(), limits);
+        instances.try_one().map_err(|failure| {
+            ModuleError::new(
+                format!("the module cannot be started: {failure}"),
+                "correct the module, or define the function with a larger memory or fuel",
+            )
+        })?;
+        Ok(Function {
+            instances,
+            symbol: symbol.to_owned(),
+            arguments: arguments.to_vec(),
+            result: result.clone(),
+            limits,
+            takes_batches,
+            repeats: Repeats::default(),
+        })
+    }
+
+    /// The types of its arguments.
+    pub fn arguments(&self) -> &[DataType] {
+        &self.arguments
+    }
+
+    /// The type of its result.
+    pub fn result(&self) -> &DataType {
+        &self.result
+    }
+
+    /// Whether the code computes a batch at a time, and not a row at a time.
+    pub fn takes_batches(&self) -> bool {
+        self.takes_batches
+    }
+
+    /// One value for each of the rows.
+    ///
+    /// # Errors
+    /// If it cannot be computed for one of them.
+    pub fn call(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef, Failure> {
+        let fit = arguments.len() == self.arguments.len()
+            && arguments
+                .iter()
+                .zip(&self.arguments)
+                .all(|(column, wanted)| column.data_type() == wanted && column.len() == rows);
+        if !fit {
+            return Err(Failure::Stop("it was called with columns that it does not take".to_owned()));
+        }
+        if rows == 0 {
+            return Ok(new_empty_array(&self.result));
+        }
+        let values = self.by_halves(arguments, rows)?;
+        if rows > 1 && self.instances.keep_state() && self.repeats.is_due() {
+            self.check_last(arguments, &values)?;
+        }
+        Ok(values)
+    }
+
+    /// What needs too much at once is computed for half of the rows, and then for the other half.
+    fn by_halves(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef, Failure> {
+        match self.at_once(arguments, rows) {
+            Err(Fault::TooMuch(_)) if rows > 1 => {
+                let part = |from: usize, rows: usize| {
+                    let columns: Vec<ArrayRef> =
+                        arguments.iter().map(|column| column.slice(from, rows)).collect();
+                    self.by_halves(&columns, rows)
+                };
+                let half = rows / 2;
+                let (first, second) = (part(0, half)?, part(half, rows - half)?);
+                concat(&[&first, &second]).map_err(|error| Failure::Stop(error.to_string()))
+            }
+            values => values.map_err(Fault::final_failure),
+        }
+    }
+
+    fn at_once(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef, Fault> {
+        self.instances.with(|live| match self.takes_batches {
+            true => batches::call(live, &self.symbol, arguments, rows, &self.result, &self.limits),
+            false => rows::call(live, &self.symbol, arguments, rows, &self.result),
+        })
+    }
+
+    /// Computes the last row again, alone: it must not depend on the rows before it.
+    fn check_last(&self, arguments: &[ArrayRef], values: &ArrayRef) -> Result<(), Failure> {
+        let last = values.len() - 1;
+        let columns: Vec<ArrayRef> = arguments.iter().map(|column| column.slice(last, 1)).collect();
+        let is_same = self.at_once(&columns, 1).is_ok_and(|alone| alone.as_ref() == &*values.slice(last, 1));
+        match is_same {
+            true => Ok(()),
+            false => Err(Failure::Stop(
+                "it gives another value for the same arguments, depending on earlier calls; a function must depend on \
+                 its arguments only"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+impl std::fmt::Debug for Function {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Function").field("symbol", &self.symbol).finish_non_exhaustive()
+    }
+}
+
+fn not_exported(module: &Module, symbol: &str) -> ModuleError {
+    let names = module.exported_functions();
+    let hint = match names.as_slice() {
+        [] => "export it from the module: for Rust, #[unsafe(no_mangle)] pub extern \"C\" fn".to_owned(),
+        names => format!("it exports {}", names.iter().take(20).copied().collect::<Vec<_>>().join(", ")),
+    };
+    ModuleError::new(format!("the module exports no function `{symbol}`"), hint)
+}
+
+fn is_of_numbers(kind: &FuncType, arguments: &[DataType], result: &DataType) -> bool {
+    let wanted: Option<Vec<ValType>> = arguments.iter().map(number_type).collect();
+    wanted.is_some_and(|wanted| kind.params() == wanted.as_slice())
+        && number_type(result).is_some_and(|result| kind.results() == [result])
+}
+
+fn check_batches(
+    module: &Module,
+    symbol: &str,
+    kind: &FuncType,
+    arguments: &[DataType],
+    result: &DataType,
+) -> Result<(), ModuleError> {
+    let of_batches = [ValType::I32, ValType::I32, ValType::I32];
+    let numbers: Option<Vec<ValType>> = arguments.iter().map(number_type).collect();
+    let by_row = numbers.zip(number_type(result)).map(|(numbers, result)| text(&numbers, &[result]));
+    if kind.params() != of_batches || !kind.results().is_empty() {
+        let found = text(kind.params(), kind.results());
+        let hint = match by_row {
+            Some(by_row) => {
+                format!("for these types it has to be {by_row}, or {} for batches", text(&of_batches, &[]))
+            }
+            None => {
+                format!("for these types it has to be {}, for batches of columns", text(&of_batches, &[]))
+            }
+        };
+        return Err(ModuleError::new(format!("function `{symbol}` of the module is {found}"), hint));
+    }
+    if let Some(other) = arguments.iter().chain([result]).find(|data_type| !batches::is_passed(data_type)) {
+        return Err(ModuleError::new(
+            format!("values of type {other} cannot be passed to a module"),
+            "use BOOLEAN, integers, REAL, DOUBLE, DATE, TIMESTAMP, TEXT or BYTEA, and cast where it is called",
+        ));
+    }
+    if !module.has_memory() {
+        let message = format!("function `{symbol}` takes batches, but the module does not export its memory");
+        return Err(ModuleError::new(message, "export it as `memory`"));
+    }
+    let allocates = module.function(ALLOCATE);
+    let fits =
+        allocates.is_some_and(|kind| kind.params() == [ValType::I32] && kind.results() == [ValType::I32]);
+    match fits {
+        true => Ok(()),
+        false => Err(ModuleError::new(
+            format!("function `{symbol}` takes batches, but the module does not export `{ALLOCATE}`"),
+            format!(
+                "export {ALLOCATE} of type (i32) -> i32, which gives the place of that number of free bytes"
+            ),
+        )),
+    }
+}
+
+/// A type as it is written in WebAssembly's own texts.
+fn text(parameters: &[ValType], results: &[ValType]) -> String {
+    let list = |types: &[ValType]| {
+        types.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect::<Vec<_>>().join(", ")
+    };
+    match results {
+        [one] => format!("({}) -> {}", list(parameters), list(&[*one])),
+        other => format!("({}) -> ({})", list(parameters), list(other)),
+    }
+}
+
+/// Functions are shared by the threads that call them.
+const _: fn() = || {
+    fn shared<T: Send + Sync>() {}
+    shared::<Arc<Function>>();
+};

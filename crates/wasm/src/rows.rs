@@ -1,0 +1,60 @@
+//! Calls for a row at a time.
+
+use std::time::{Duration, Instant};
+
+use arrow_array::ArrayRef;
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+use wasmi::{TrapCode, Val};
+
+use crate::failure::{Fault, out_of_fuel};
+use crate::instances::Live;
+use crate::numbers::{Numbers, Results};
+
+/// How long one batch may take. Each row is limited by its fuel, but there may be many.
+const BATCH_TIME_MAX: Duration = Duration::from_secs(60);
+/// After how many rows the time is looked at.
+const ROWS_PER_LOOK: usize = 64;
+
+/// Calls a function of numbers for each row without NULL.
+pub(crate) fn call(
+    live: &mut Live,
+    symbol: &str,
+    arguments: &[ArrayRef],
+    rows: usize,
+    result: &DataType,
+) -> Result<ArrayRef, Fault> {
+    let function = live.function(symbol)?;
+    let columns: Option<Vec<Numbers>> = arguments.iter().map(|column| Numbers::of(column.as_ref())).collect();
+    let (Some(columns), Some(mut results)) = (columns, Results::new(result, rows)) else {
+        return Err(Fault::Broken("it takes or gives something that is not a number".to_owned()));
+    };
+    let nulls = arguments
+        .iter()
+        .fold(None, |nulls: Option<NullBuffer>, column| NullBuffer::union(nulls.as_ref(), column.nulls()));
+    let (mut inputs, mut output) = (vec![Val::I32(0); columns.len()], [Val::I32(0)]);
+    let started = Instant::now();
+    for row in 0..rows {
+        if row % ROWS_PER_LOOK == ROWS_PER_LOOK - 1 && started.elapsed() > BATCH_TIME_MAX {
+            let seconds = BATCH_TIME_MAX.as_secs();
+            return Err(Fault::Broken(format!(
+                "it takes more than {seconds} s for {rows} rows; make it faster, or define it with less fuel"
+            )));
+        }
+        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            results.push_null();
+            continue;
+        }
+        for (input, column) in inputs.iter_mut().zip(&columns) {
+            *input = column.value(row);
+        }
+        live.refuel()?;
+        function.call(&mut live.store, &inputs, &mut output).map_err(|error| match error.as_trap_code() {
+            // The fuel is for this row alone, so fewer rows do not help.
+            Some(TrapCode::OutOfFuel) => Fault::Broken(out_of_fuel(live.limits())),
+            _ => live.fault(&error),
+        })?;
+        results.push(&output[0]).map_err(Fault::Trap)?;
+    }
+    results.finish(nulls).map_err(Fault::Broken)
+}

@@ -1,0 +1,245 @@
+//! Modules that do harm where they can.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array};
+use arrow_schema::DataType;
+use tidemill_wasm::{Failure, Function, Limits, MODULE_BYTES_MAX, Module, ModuleError};
+
+fn defined(text: &str) -> Result<Function, ModuleError> {
+    let module = Module::new(text.as_bytes())?;
+    Function::new(&module, "f", &[DataType::Int64], &DataType::Int64, Limits::default())
+}
+
+fn call(text: &str, values: Vec<i64>) -> Result<ArrayRef, Failure> {
+    let rows = values.len();
+    defined(text).expect("the definition is good").call(&[Arc::new(Int64Array::from(values))], rows)
+}
+
+fn stopped(text: &str, values: Vec<i64>) -> String {
+    match call(text, values) {
+        Err(Failure::Stop(message)) => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused(text: &str) -> String {
+    match defined(text) {
+        Err(error) => error.message,
+        Ok(function) => panic!("{function:?} is defined"),
+    }
+}
+
+#[test]
+fn an_endless_loop_stops() {
+    let text =
+        r#"(module (func (export "f") (param i64) (result i64) (loop $again (br $again)) (unreachable)))"#;
+    let started = Instant::now();
+    let message = stopped(text, vec![1; 1000]);
+    assert!(message.contains("10000000 units of fuel"), "{message}");
+    assert!(started.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn a_start_function_that_loops_is_refused() {
+    let text = r#"(module (func $forever (loop $again (br $again))) (start $forever)
+        (func (export "f") (param i64) (result i64) (local.get 0)))"#;
+    let message = refused(text);
+    assert!(message.starts_with("the module cannot be started: ") && message.contains("fuel"), "{message}");
+    let by_name = r#"(module (func (export "_initialize") (loop $again (br $again)))
+        (func (export "f") (param i64) (result i64) (local.get 0)))"#;
+    assert!(refused(by_name).contains("fuel"));
+}
+
+#[test]
+fn memory_is_limited() {
+    let grows = r#"(module (memory 1) (func (export "f") (param i64) (result i64)
+        (loop $more (drop (memory.grow (i32.const 16))) (br $more)) (unreachable)))"#;
+    let message = stopped(grows, vec![1, 2]);
+    assert!(message.contains("more memory than 16777216 bytes"), "{message}");
+    let declares = r#"(module (memory 65536) (func (export "f") (param i64) (result i64) (local.get 0)))"#;
+    let message = refused(declares);
+    assert!(message.contains("more memory than 16777216 bytes"), "{message}");
+}
+
+/// A row is not refused because of what earlier rows of its batch took.
+#[test]
+fn rows_that_need_much_together_are_computed_apart() {
+    let text = r#"(module (memory 1) (func (export "f") (param i64) (result i64)
+        (drop (memory.grow (i32.const 100))) (i64.add (local.get 0) (i64.const 1))))"#;
+    let expected: ArrayRef = Arc::new(Int64Array::from_iter_values(1..=50));
+    assert_eq!(&call(text, (0..50).collect()).unwrap(), &expected);
+}
+
+#[test]
+fn tables_are_limited() {
+    let text =
+        r#"(module (table 100000000 funcref) (func (export "f") (param i64) (result i64) (local.get 0)))"#;
+    assert!(refused(text).starts_with("the module cannot be started: "));
+}
+
+#[test]
+fn recursion_is_limited() {
+    let text = r#"(module (func $f (export "f") (param i64) (result i64)
+        (i64.add (i64.const 1) (call $f (local.get 0)))))"#;
+    let message = stopped(text, vec![1]);
+    assert!(message.contains("nested too deeply"), "{message}");
+}
+
+#[test]
+fn nothing_is_imported() {
+    let text = r#"(module (import "wasi_snapshot_preview1" "fd_write" (func (param i32 i32 i32 i32) (result i32)))
+        (import "env" "now" (func (result i64))) (func (export "f") (param i64) (result i64) (local.get 0)))"#;
+    assert_eq!(
+        refused(text),
+        "the module imports wasi_snapshot_preview1.fd_write and 1 more, but a module here may import nothing"
+    );
+    let memory = r#"(module (import "env" "memory" (memory 1))
+        (func (export "f") (param i64) (result i64) (local.get 0)))"#;
+    assert!(refused(memory).contains("env.memory"));
+}
+
+#[test]
+fn what_is_no_module_is_refused() {
+    let large = vec![0; MODULE_BYTES_MAX + 1];
+    let nested = format!("(module {}", "(".repeat(100_000));
+    for bytes in [
+        &b""[..],
+        b"\0asm",
+        b"\0asm\x01\0\0\0\xff",
+        b"ELF",
+        b"(module",
+        b"\xff\xfe",
+        &large,
+        nested.as_bytes(),
+    ] {
+        let error = Module::new(bytes).expect_err("it is no module");
+        assert!(error.hint.is_some() && !error.message.contains('\n'), "{error:?}");
+    }
+    // Valid text, but the code does not fit its type.
+    assert!(
+        refused(r#"(module (func (export "f") (param i64) (result i64) (f64.const 1)))"#)
+            .contains("cannot be used")
+    );
+}
+
+#[test]
+fn what_differs_between_machines_is_refused() {
+    for text in [
+        r#"(module (memory 1 1 shared) (func (export "f") (param i64) (result i64) (local.get 0)))"#,
+        r#"(module (func (export "f") (param i64) (result i64) (drop (v128.const i64x2 1 2)) (local.get 0)))"#,
+        r#"(module (memory i64 1) (func (export "f") (param i64) (result i64) (local.get 0)))"#,
+        r#"(module (memory 1) (memory 1) (func (export "f") (param i64) (result i64) (local.get 0)))"#,
+    ] {
+        let message = refused(text);
+        assert!(message.contains("cannot be used") || message.contains("cannot be read"), "{message}");
+    }
+}
+
+#[test]
+fn a_function_that_counts_its_calls_is_found_out() {
+    let text = r#"(module (global $calls (mut i64) (i64.const 0)) (func (export "f") (param i64) (result i64)
+        (global.set $calls (i64.add (global.get $calls) (i64.const 1)))
+        (i64.add (local.get 0) (global.get $calls))))"#;
+    let message = stopped(text, vec![1, 2]);
+    assert!(message.contains("depending on earlier calls"), "{message}");
+    // One row alone gets a new instance each time.
+    let counted = defined(text).unwrap();
+    for _ in 0..3 {
+        let one: ArrayRef = Arc::new(Int64Array::from(vec![11]));
+        assert_eq!(&counted.call(&[Arc::new(Int64Array::from(vec![10]))], 1).unwrap(), &one);
+    }
+}
+
+/// The same results, whatever state an earlier batch has left.
+#[test]
+fn a_batch_leaves_nothing_behind() {
+    let text = r#"(module (memory 1) (func (export "f") (param i64) (result i64)
+        (i64.load (i32.const 8)) (i64.store (i32.const 8) (local.get 0))))"#;
+    let leaks = defined(text).unwrap();
+    let zero: ArrayRef = Arc::new(Int64Array::from(vec![0]));
+    for value in [5, 6] {
+        assert_eq!(&leaks.call(&[Arc::new(Int64Array::from(vec![value]))], 1).unwrap(), &zero);
+    }
+}
+
+/// A module whose function is called with batches, and writes `result` as the text says.
+fn batch(result: &str) -> Function {
+    let text = format!(
+        r#"(module (memory (export "memory") 1)
+        (func (export "tidemill_allocate") (param i32) (result i32) (i32.const 1024))
+        (func (export "f") (param $rows i32) (param $arguments i32) (param $result i32) {result}))"#
+    );
+    let module = Module::new(text.as_bytes()).expect("the module is good");
+    Function::new(&module, "f", &[DataType::Int32], &DataType::Utf8, Limits::default())
+        .expect("it is a function")
+}
+
+#[test]
+fn wrong_pointers_are_found() {
+    let wrong = [
+        // Offsets outside of the memory, at its end, and in the last four bytes.
+        "(i32.store offset=8 (local.get $result) (i32.const -1))",
+        "(i32.store offset=8 (local.get $result) (i32.const 65536))",
+        "(i32.store offset=8 (local.get $result) (i32.const 65532))",
+        // Offsets that fall, that are negative, and texts outside of the memory.
+        "(i32.store offset=8 (local.get $result) (i32.const 100)) (i32.store (i32.const 100) (i32.const 7))",
+        "(i32.store offset=8 (local.get $result) (i32.const 100)) (i32.store (i32.const 100) (i32.const -7))",
+        "(i32.store offset=8 (local.get $result) (i32.const 100)) (i32.store (i32.const 104) (i32.const 2147483647))
+         (i32.store (i32.const 108) (i32.const 2147483647))",
+        // Validity outside of the memory.
+        "(i32.store offset=8 (local.get $result) (i32.const 100)) (i32.store (local.get $result) (i32.const -1))",
+        "(i32.store offset=8 (local.get $result) (i32.const 100))
+         (i32.store offset=4 (local.get $result) (i32.const -1))
+         (i32.store (i32.const 108) (i32.const 1))",
+    ];
+    let rows: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+    for result in wrong {
+        let failure = batch(result).call(&[Arc::clone(&rows)], 2).expect_err(result);
+        assert!(failure.stops(), "{failure:?}");
+    }
+    // Nothing is written: null pointers, and the offsets are what stands at 0.
+    assert_eq!(batch("").call(&[Arc::clone(&rows)], 2).unwrap().len(), 2);
+}
+
+#[test]
+fn a_text_that_is_none_costs_its_row() {
+    let result = "(i32.store offset=8 (local.get $result) (i32.const 100))
+        (i32.store offset=4 (local.get $result) (i32.const 200))
+        (i32.store (i32.const 104) (i32.const 1)) (i32.store8 (i32.const 200) (i32.const 0xff))";
+    let failure = batch(result).call(&[Arc::new(Int32Array::from(vec![1]))], 1).unwrap_err();
+    assert_eq!(failure, Failure::Row("it gives a text that is not UTF-8".to_owned()));
+}
+
+#[test]
+fn an_allocator_that_lies_is_found() {
+    for place in ["-1", "65000", "-16", "0"] {
+        let text = format!(
+            r#"(module (memory (export "memory") 1)
+            (func (export "tidemill_allocate") (param i32) (result i32) (i32.const {place}))
+            (func (export "f") (param i32 i32 i32)))"#
+        );
+        let module = Module::new(text.as_bytes()).unwrap();
+        let types = [DataType::Float64];
+        let f = Function::new(&module, "f", &types, &DataType::Float64, Limits::default()).unwrap();
+        let rows = Float64Array::from(vec![1.0; 500]);
+        let failure = f.call(&[Arc::new(rows)], 500).expect_err(place);
+        assert!(failure.stops(), "{failure:?}");
+    }
+}
+
+#[test]
+fn what_batches_need_is_checked_when_a_function_is_defined() {
+    let defined = |exports: &str| {
+        let text = format!(r#"(module {exports} (func (export "f") (param i32 i32 i32)))"#);
+        let module = Module::new(text.as_bytes()).unwrap();
+        Function::new(&module, "f", &[DataType::Utf8], &DataType::Utf8, Limits::default()).map(drop)
+    };
+    assert!(defined("").unwrap_err().message.contains("does not export its memory"));
+    let memory = r#"(memory (export "memory") 1)"#;
+    assert!(defined(memory).unwrap_err().message.contains("does not export `tidemill_allocate`"));
+    let allocate = r#"(func (export "tidemill_allocate") (param i64) (result i32) (i32.const 8))"#;
+    assert!(defined(&format!("{memory} {allocate}")).is_err());
+    assert!(defined(&format!("{memory} {}", allocate.replace("i64", "i32"))).is_ok());
+}
