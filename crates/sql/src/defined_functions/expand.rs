@@ -65,20 +65,8 @@ impl<'a> Expansion<'a> {
     }
 
     fn value(&mut self, call: &Function, function: &DefinedFunction, body: &Expr) -> Result<Expr> {
-        let name = &function.name;
-        let place = call.name.span();
-        let FunctionArguments::List(list) = &call.args else { return Err(not_plain(name, place)) };
-        let is_plain = call.over.is_none()
-            && call.filter.is_none()
-            && call.null_treatment.is_none()
-            && call.within_group.is_empty()
-            && list.duplicate_treatment.is_none()
-            && list.clauses.is_empty()
-            && matches!(call.parameters, FunctionArguments::None);
-        if !is_plain {
-            return Err(not_plain(name, place));
-        }
-        let values = cast_values(function, &list.args, place)?;
+        let (name, place) = (&function.name, call.name.span());
+        let values = plain_values(call, function)?;
         let sizes: Vec<usize> = values.iter().map(nodes).collect();
         let mut counted = 0_usize;
         each_parameter(body.clone(), &function.parameters, |index| counted += sizes[index]);
@@ -203,7 +191,7 @@ impl VisitorMut for Expansion<'_> {
                 && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(of)))] =
                     list.args.as_slice()
                 && let Some(function) = called(&of.name).and_then(|name| self.functions.get(&name))
-                && let Meaning::Value(_) = function.result
+                && let Meaning::Value(_) | Meaning::Loaded(_) = function.result
             {
                 return ControlFlow::Break(Box::new(no_rows(function, of.name.span())));
             }
@@ -242,6 +230,7 @@ impl VisitorMut for Expansion<'_> {
         };
         let value = match &function.result {
             Meaning::Value(body) => self.value(call, function, body),
+            Meaning::Loaded(loaded) => loaded_call(call, function, loaded.name()),
             Meaning::Rows(_) => {
                 let message = format!("{}() is a function of rows, not of values", function.name);
                 Err(refuse_at(call.name.span(), message, "call it in FROM"))
@@ -294,13 +283,43 @@ fn all_rows(relation: TableFactor) -> Result<Query> {
     Ok(query)
 }
 
+/// The values of a call that has nothing but its arguments.
+fn plain_values(call: &Function, function: &DefinedFunction) -> Result<Vec<Expr>> {
+    let place = call.name.span();
+    let FunctionArguments::List(list) = &call.args else { return Err(not_plain(&function.name, place)) };
+    let is_plain = call.over.is_none()
+        && call.filter.is_none()
+        && call.null_treatment.is_none()
+        && call.within_group.is_empty()
+        && list.duplicate_treatment.is_none()
+        && list.clauses.is_empty()
+        && matches!(call.parameters, FunctionArguments::None);
+    match is_plain {
+        true => cast_values(function, &list.args, place),
+        false => Err(not_plain(&function.name, place)),
+    }
+}
+
+/// The call of the code, by its name in plans.
+fn loaded_call(call: &Function, function: &DefinedFunction, name: &str) -> Result<Expr> {
+    let values = plain_values(call, function)?;
+    let mut loaded = call.clone();
+    let ident = Ident { span: call.name.span(), ..Ident::with_quote('"', name) };
+    loaded.name = vec![ident].into();
+    if let FunctionArguments::List(list) = &mut loaded.args {
+        list.args =
+            values.into_iter().map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value))).collect();
+    }
+    Ok(Expr::Function(loaded))
+}
+
 fn no_rows(function: &DefinedFunction, place: TokenSpan) -> DataFusionError {
     let message = format!("{}() is a function of values, not of rows", function.name);
     refuse_at(place, message, "call it in SELECT")
 }
 
 fn not_plain(name: &str, place: TokenSpan) -> DataFusionError {
-    let message = format!("{name} is defined in SQL, and takes only its arguments");
+    let message = format!("{name} is computed for each row, and takes only its arguments");
     refuse_at(place, message, "remove DISTINCT, FILTER, OVER and the like from the call")
 }
 

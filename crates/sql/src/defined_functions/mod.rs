@@ -1,12 +1,14 @@
-//! Functions that are defined in SQL: what a call of them means.
+//! Functions that are defined in SQL or loaded: what a call of them means.
 //!
 //! A call of a function of values is replaced by its body in the syntax tree, before anything is planned. A body names
 //! nothing but its parameters, so that nothing in it can mean a column of the caller; and arguments are put in at once,
-//! so that nothing in them can mean a parameter. A call in FROM is replaced by the name of a view, which is planned apart
+//! so that nothing in them can mean a parameter. A call of a function whose code is loaded becomes a call of that code, by a name that no
+//! other code has: so what is defined with it keeps it when the function is replaced. A call in FROM is replaced by the name of a view, which is planned apart
 //! from the caller: so a `WITH` of the caller is not seen by the body.
 
 mod body;
 mod expand;
+mod loaded;
 mod parameter_types;
 mod size;
 mod unused_names;
@@ -15,10 +17,12 @@ mod values;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::sql::sqlparser::ast;
 
 pub(crate) use self::body::{Wrong, check, check_keys, rows_query, tried_with, with_samples};
 pub(crate) use self::expand::{Expansion, TableCall};
+pub(crate) use self::loaded::{LoadedFunction, LoadedFunctions};
 pub(crate) use self::parameter_types::parameter_types;
 pub(crate) use self::size::nodes;
 pub(crate) use self::values::typed;
@@ -33,7 +37,7 @@ pub(crate) const LEVELS_MAX: usize = 30;
 /// The functions by name.
 pub(crate) type DefinedFunctions = BTreeMap<String, Arc<DefinedFunction>>;
 
-/// A function that is defined in SQL.
+/// A function that is defined in SQL, or whose code is loaded.
 #[derive(Clone, Debug)]
 pub(crate) struct DefinedFunction {
     pub name: String,
@@ -56,6 +60,8 @@ pub(crate) enum Meaning {
     Value(Box<ast::Expr>),
     /// A query with the declared columns.
     Rows(Box<ast::Query>),
+    /// A function whose code is loaded, which a call names in its plan.
+    Loaded(Arc<ScalarUDF>),
 }
 
 impl DefinedFunction {

@@ -15,6 +15,7 @@ use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use tidemill_engine::{Cause, Cut, Expression};
 
 use crate::expressions::dictionary::OverDictionary;
+use crate::limit_reached::stops;
 use crate::logical::tree::Tree;
 use crate::logical::{BATCH_BYTES_MAX, too_much_at_once};
 
@@ -150,7 +151,10 @@ impl Expression for Compiled {
     }
 
     fn evaluate(&self, rows: &RecordBatch, cut: &Cut) -> std::result::Result<ArrayRef, Cause> {
-        self.values(rows, cut).map_err(|error| Cause::user(plain(&error)).with_source(error))
+        self.values(rows, cut).map_err(|error| match stops(&error) {
+            Some(cause) => cause.clone(),
+            None => Cause::user(plain(&error)).with_source(error),
+        })
     }
 }
 
@@ -162,6 +166,7 @@ pub(crate) fn plain(error: &datafusion::common::DataFusionError) -> String {
     let headings = [
         "Arrow error: ",
         "Execution error: ",
+        "External error: ",
         "Error during planning: ",
         "Divide by zero error: ",
         "Resources exhausted: ",

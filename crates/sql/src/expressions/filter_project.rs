@@ -11,6 +11,7 @@ use tidemill_engine::{
 };
 
 use crate::expressions::compiled::{Compiled, plain};
+use crate::limit_reached::stops;
 use crate::logical::header;
 
 /// What an error names if what is computed of one batch passes a limit on memory.
@@ -125,11 +126,17 @@ impl FilterProject {
                 made.rows.push(done.rows);
                 Ok(())
             }
-            Err(error) if rows.num_rows() <= 1 => {
-                self.faults.add(|| describe(&plain(&error), rows));
-                Ok(())
-            }
-            Err(_) => {
+            Err(error) if rows.num_rows() <= 1 => match stops(&error) {
+                Some(cause) => Err(cause.clone()),
+                None => {
+                    self.faults.add(|| describe(&plain(&error), rows));
+                    Ok(())
+                }
+            },
+            Err(error) => {
+                if let Some(cause) = stops(&error) {
+                    return Err(cause.clone());
+                }
                 let half = rows.num_rows() / 2;
                 self.evaluate_by_halves(&rows.slice(0, half), first, cut, made)?;
                 let rest = rows.slice(half, rows.num_rows() - half);

@@ -7,6 +7,7 @@ use tidemill_engine::{Cause, Cut, Expression, FaultLog};
 
 use crate::expressions::compiled::{Compiled, plain};
 use crate::expressions::filter_project::describe;
+use crate::limit_reached::stops;
 
 /// A condition that is NULL, and so does not match, for pairs for which it cannot be computed. These pairs are counted.
 #[derive(Debug)]
@@ -21,19 +22,26 @@ impl PairCondition {
     }
 
     /// The pairs that cannot be computed are found by bisection, so that one of them in a batch costs little.
-    fn by_halves(&self, pairs: &RecordBatch, cut: &Cut, made: &mut Vec<BooleanArray>) {
+    fn by_halves(&self, pairs: &RecordBatch, cut: &Cut, made: &mut Vec<BooleanArray>) -> Result<(), Cause> {
         match self.condition.values(pairs, cut) {
             Ok(values) => made.push(values.as_boolean().clone()),
             Err(error) if pairs.num_rows() <= 1 => {
+                if let Some(cause) = stops(&error) {
+                    return Err(cause.clone());
+                }
                 self.faults.add(|| describe(&plain(&error), pairs));
                 made.push(BooleanArray::new_null(pairs.num_rows()));
             }
-            Err(_) => {
+            Err(error) => {
+                if let Some(cause) = stops(&error) {
+                    return Err(cause.clone());
+                }
                 let half = pairs.num_rows() / 2;
-                self.by_halves(&pairs.slice(0, half), cut, made);
-                self.by_halves(&pairs.slice(half, pairs.num_rows() - half), cut, made);
+                self.by_halves(&pairs.slice(0, half), cut, made)?;
+                self.by_halves(&pairs.slice(half, pairs.num_rows() - half), cut, made)?;
             }
         }
+        Ok(())
     }
 }
 
@@ -47,7 +55,7 @@ impl Expression for PairCondition {
             return Ok(values);
         }
         let mut made = Vec::new();
-        self.by_halves(pairs, cut, &mut made);
+        self.by_halves(pairs, cut, &mut made)?;
         let made: Vec<_> = made.iter().map(|part| part as _).collect();
         concat(&made).map_err(|error| Cause::bug(error.to_string()).with_source(error))
     }

@@ -13,6 +13,7 @@ use datafusion::logical_expr::{
     TypeSignature, Volatility, WindowUDF, cast,
 };
 
+use crate::defined_functions::LoadedFunctions;
 use crate::logical::tree::Tree;
 
 /// The closing time of the cycle.
@@ -33,6 +34,8 @@ pub(crate) struct Functions {
     pub scalar: HashMap<String, Arc<ScalarUDF>>,
     pub aggregate: HashMap<String, Arc<AggregateUDF>>,
     pub window: HashMap<String, Arc<WindowUDF>>,
+    /// Those whose code is loaded, by their names in plans.
+    pub loaded: LoadedFunctions,
     pub planners: Vec<Arc<dyn ExprPlanner>>,
 }
 
@@ -42,6 +45,7 @@ impl Default for Functions {
             scalar: HashMap::new(),
             aggregate: HashMap::new(),
             window: HashMap::new(),
+            loaded: LoadedFunctions::new(),
             planners: SessionStateDefaults::default_expr_planners(),
         };
         for function in SessionStateDefaults::default_scalar_functions() {

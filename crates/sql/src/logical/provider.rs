@@ -398,7 +398,7 @@ impl ContextProvider for Provider<'_> {
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         match name {
             names::AS_WRITTEN => Some(Arc::new(names::as_written())),
-            name => self.functions.scalar.get(name).cloned(),
+            name => self.functions.scalar.get(name).or_else(|| self.functions.loaded.get(name)).cloned(),
         }
     }
 

@@ -64,6 +64,10 @@ impl Planner {
                 let nodes = nodes(&query) + called.sum::<usize>();
                 (Meaning::Rows(Box::new(query)), nodes)
             }
+            (FunctionBody::Code(code), ..) => {
+                let function = self.loaded(create, code, statement)?;
+                (Meaning::Loaded(self.load(function)), 1)
+            }
             _ => return Err(statement.error(statement.span, "the body does not fit the result")),
         };
         let levels = uses.values().map(|used| used.levels + 1).max().unwrap_or_default();

@@ -9,6 +9,7 @@ mod embedded;
 mod functions;
 mod gateways;
 mod kept_plan;
+mod loaded_functions;
 mod member;
 mod paths;
 mod pools;

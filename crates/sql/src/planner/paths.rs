@@ -38,6 +38,9 @@ impl Planner {
     /// # Errors
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
+        if let Some(whole) = self.with_code_of_file(statement)? {
+            return self.execute_as_written(&whole);
+        }
         match self.paths_in.as_deref().and_then(|folder| statement.with_path_in(folder)) {
             Some(whole) => self.execute_as_written(&whole),
             None => self.execute_as_written(statement),

@@ -194,6 +194,7 @@ impl Planner {
                     let kind = match function.result {
                         Meaning::Value(_) => "defined scalar",
                         Meaning::Rows(_) => "defined table",
+                        Meaning::Loaded(_) => "loaded scalar",
                     };
                     (name.clone(), kind.to_string())
                 }));

@@ -6,14 +6,14 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::tokenizer::{Span as TokenSpan, Token, TokenWithSpan};
 
 use super::cursor::Cursor;
-use super::{Name, StatementKind, body_text, row_counts, tokens};
+use super::{FunctionCode, Name, Options, StatementKind, body_text, function_code, row_counts, tokens};
 use crate::TextError;
 use crate::text::{Script, Span};
 
 /// How many parameters a function has at most.
 const PARAMETERS_MAX: usize = 100;
 
-/// `CREATE FUNCTION name (parameter type, ...) RETURNS type AS 'expression'`.
+/// `CREATE FUNCTION name (parameter type, ...) RETURNS type AS 'expression'`, or `LANGUAGE wasm AS 'file'`.
 ///
 /// ```
 /// use tidemill_sql::{FunctionResult, StatementKind, parse};
@@ -38,7 +38,7 @@ pub struct CreateFunction {
     pub result: FunctionResult,
     /// How the result is computed, with the places of the definition.
     pub body: FunctionBody,
-    /// The body without places, for calls: an error in another text must not point into this one.
+    /// The body without places, for calls: an error in another text must not point into this one. That of code is `body`.
     pub(crate) unplaced: FunctionBody,
 }
 
@@ -69,6 +69,8 @@ pub enum FunctionBody {
     Expression(Box<ast::Expr>),
     /// A query that may name the parameters.
     Query(Box<ast::Query>),
+    /// Code that is loaded.
+    Code(FunctionCode),
 }
 
 impl FunctionResult {
@@ -84,7 +86,11 @@ impl FunctionResult {
 }
 
 /// Reads what follows `CREATE FUNCTION`.
-pub(super) fn read(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<StatementKind, TextError> {
+pub(super) fn read(
+    cursor: &mut Cursor<'_>,
+    or_replace: bool,
+    options: Options,
+) -> Result<StatementKind, TextError> {
     let if_not_exists = cursor.take(&["IF", "NOT", "EXISTS"]);
     let name = cursor.relation_name("the name of the function")?;
     let parameters = parameters(cursor)?;
@@ -93,11 +99,27 @@ pub(super) fn read(cursor: &mut Cursor<'_>, or_replace: bool) -> Result<Statemen
         true => FunctionResult::Rows(columns(cursor)?),
         false => FunctionResult::Value(data_type(cursor)?),
     };
-    let (tokens, place) = body_tokens(cursor)?;
-    let without_places =
-        tokens.iter().map(|token| TokenWithSpan::new(token.token.clone(), TokenSpan::empty())).collect();
-    let body = body(cursor.script(), tokens, place, &result)?;
-    let unplaced = body_of(cursor.script(), without_places, place, &result)?;
+    let (body, unplaced) = match function_code::is_next(cursor) {
+        true => {
+            if let FunctionResult::Rows(columns) = &result {
+                let message = "code that is loaded gives a value, not rows";
+                let error = TextError::new(cursor.script(), columns[0].name.span, message);
+                return Err(error.with_hint("write RETURNS type, or define the function of rows in SQL"));
+            }
+            let code = FunctionBody::Code(function_code::read(cursor, options)?);
+            (code.clone(), code)
+        }
+        false => {
+            let (tokens, place) = body_tokens(cursor)?;
+            let without_places = tokens
+                .iter()
+                .map(|token| TokenWithSpan::new(token.token.clone(), TokenSpan::empty()))
+                .collect();
+            let body = body(cursor.script(), tokens, place, &result)?;
+            options.refuse("a function in SQL")?;
+            (body, body_of(cursor.script(), without_places, place, &result)?)
+        }
+    };
     let create = CreateFunction { name, or_replace, if_not_exists, parameters, result, body, unplaced };
     Ok(StatementKind::CreateFunction(Box::new(create)))
 }
@@ -170,12 +192,15 @@ fn body_tokens(cursor: &mut Cursor<'_>) -> Result<(Vec<TokenWithSpan>, Span), Te
     Ok((tokens, place))
 }
 
-/// Reads `LANGUAGE SQL`, which is the only language.
+/// Reads `LANGUAGE SQL`.
 fn language(cursor: &mut Cursor<'_>) -> Result<bool, TextError> {
     if !cursor.take(&["LANGUAGE"]) {
         return Ok(false);
     }
-    cursor.expect("SQL").map(|()| true)
+    match cursor.take(&["SQL"]) {
+        true => Ok(true),
+        false => Err(cursor.unexpected("`SQL` or `wasm`")),
+    }
 }
 
 fn body(

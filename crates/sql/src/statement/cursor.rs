@@ -102,6 +102,14 @@ impl<'a> Cursor<'a> {
         matches!(second, Token::Word(_)) && !query
     }
 
+    /// Whether these words come anywhere in what is left.
+    pub(super) fn finds(&self, words: &[&str]) -> bool {
+        let left = self.tokens();
+        let from = self.parser.get_current_index();
+        let mut places = left.get(from..).unwrap_or_default().windows(words.len());
+        places.any(|place| place.iter().zip(words).all(|(token, word)| is_word(&token.token, word)))
+    }
+
     /// Reads these words if they come next.
     pub(super) fn take(&mut self, words: &[&str]) -> bool {
         let seen = self.sees(words);

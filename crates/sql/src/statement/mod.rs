@@ -13,6 +13,7 @@ mod client_calls;
 mod client_format;
 mod client_lists;
 mod client_query;
+mod code_of_file;
 mod columns;
 mod compared_lists;
 mod create_function;
@@ -33,6 +34,7 @@ mod expression_text;
 mod foreign;
 mod foreign_words;
 mod from_first;
+mod function_code;
 mod insert;
 mod keywords;
 mod like_escape;
@@ -82,6 +84,7 @@ pub use self::create_view::{CreateMaterializedView, CreateView};
 pub(crate) use self::depth::MAX_DEPTH;
 pub(crate) use self::expression_text::expression_of;
 pub(crate) use self::foreign::translated;
+pub use self::function_code::{Code, FunctionCode};
 pub use self::keywords::keywords;
 pub use self::list_text::{list_items, list_text};
 pub use self::name::Name;
@@ -121,7 +124,7 @@ pub enum StatementKind {
     CreateSource(CreateSource),
     /// `CREATE TABLE`: a dimension table, read once and completely at the start.
     CreateTable(CreateSource),
-    /// `CREATE FUNCTION`: a named expression or query with parameters.
+    /// `CREATE FUNCTION`: a named expression, query or piece of code with parameters.
     CreateFunction(Box<CreateFunction>),
     /// `CREATE VIEW`: a named query.
     CreateView(CreateView),

@@ -273,6 +273,15 @@ impl Options {
         read(&entry.value).map(Some).map_err(|message| self.error(name, message))
     }
 
+    /// Refuses all options of a statement, which has none.
+    pub(super) fn refuse(&self, statement: &str) -> Result<(), TextError> {
+        self.finish(&[]).map_err(|error| TextError {
+            message: format!("{statement} takes no options"),
+            hint: None,
+            ..error
+        })
+    }
+
     /// Call it after reading all options: refuses unknown ones.
     ///
     /// # Errors

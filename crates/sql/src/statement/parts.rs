@@ -21,6 +21,7 @@ pub(super) fn visit<V: Visitor>(statement: &Statement, visitor: &mut V) -> Contr
         StatementKind::CreateFunction(create) => match &create.body {
             FunctionBody::Expression(expression) => walk(expression, visitor),
             FunctionBody::Query(query) => walk(query, visitor),
+            FunctionBody::Code(_) => ControlFlow::Continue(()),
         },
         StatementKind::CreateProcess(process) => walk(&process.query, visitor),
         StatementKind::CreateSink(sink) => match &sink.input {

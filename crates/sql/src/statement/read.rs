@@ -195,11 +195,7 @@ fn unknown(cursor: &Cursor<'_>) -> TextError {
 type ReadWithoutOptions = fn(&mut Cursor<'_>, bool) -> Result<StatementKind, TextError>;
 
 fn without_options(options: &Options, name: &str, kind: StatementKind) -> Result<StatementKind, TextError> {
-    options.finish(&[]).map(|()| kind).map_err(|error| TextError {
-        message: format!("{name} takes no options"),
-        hint: None,
-        ..error
-    })
+    options.refuse(name).map(|()| kind)
 }
 
 fn create(cursor: &mut Cursor<'_>, options: Options) -> Result<StatementKind, TextError> {
@@ -213,11 +209,12 @@ fn create(cursor: &mut Cursor<'_>, options: Options) -> Result<StatementKind, Te
     if cursor.take(&["VIEW"]) {
         return create_view::read(cursor, or_replace, options);
     }
-    for (word, read) in [
-        ("FUNCTION", create_function::read as ReadWithoutOptions),
-        ("PROCESS", create_process::read),
-        ("PLACES", create_places::read),
-    ] {
+    if cursor.take(&["FUNCTION"]) {
+        return create_function::read(cursor, or_replace, options);
+    }
+    for (word, read) in
+        [("PROCESS", create_process::read as ReadWithoutOptions), ("PLACES", create_places::read)]
+    {
         if cursor.take(&[word]) {
             return without_options(&options, &format!("CREATE {word}"), read(cursor, or_replace)?);
         }

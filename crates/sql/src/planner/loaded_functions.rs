@@ -1,0 +1,127 @@
+//! `CREATE FUNCTION ... LANGUAGE wasm`.
+
+use std::fmt::Write;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::sql::sqlparser::ast;
+use tidemill_wasm::{Function, Limits, MODULE_BYTES_MAX, Module, ModuleError};
+
+use super::Planner;
+use crate::defined_functions::LoadedFunction;
+use crate::statement::{Code, CreateFunction, FunctionCode, FunctionResult, Options, Statement};
+use crate::text::{Span, TextError};
+
+/// What an instance may have at most, and how much fuel a call may be given.
+const MEMORY_BYTES_MAX: u64 = 1 << 30;
+const FUEL_MAX: i64 = 1_000_000_000_000;
+/// How many digits of the digest are in the name of a function in plans.
+const DIGITS: usize = 24;
+
+impl Planner {
+    /// The same statement with the bytes of a file that it loads code from; `None` if it loads none.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or its reading is not permitted.
+    pub(super) fn with_code_of_file(&self, statement: &Statement) -> Result<Option<Statement>, TextError> {
+        let Some((path, place)) = statement.code_file() else { return Ok(None) };
+        if !self.opens_files {
+            let message = format!("'{path}' is a file, and you may not open files of the server's machine");
+            let error = statement.error(place, message);
+            return Err(error.with_hint("send the module with the statement: AS decode('...', 'base64')"));
+        }
+        let whole = match &self.paths_in {
+            Some(folder) => folder.join(path),
+            None => Path::new(path).to_owned(),
+        };
+        let bytes = bytes_of(&whole).map_err(|reason| {
+            let error = statement.error(place, format!("'{path}' cannot be read: {reason}"));
+            error.with_hint("give the path of a .wasm or .wat file")
+        })?;
+        Ok(Some(statement.with_code(&bytes)))
+    }
+
+    /// The function that a definition loads.
+    pub(super) fn loaded(
+        &self,
+        create: &CreateFunction,
+        code: &FunctionCode,
+        statement: &Statement,
+    ) -> Result<ScalarUDF, TextError> {
+        let Code::Bytes(bytes) = &code.code else {
+            return Err(statement.error(code.code_span, "the file of the module was not read"));
+        };
+        let FunctionResult::Value((result, result_span)) = &create.result else {
+            return Err(statement.error(create.name.span, "code that is loaded gives a value"));
+        };
+        let data_type = |declared: &ast::DataType, place: Span| -> Result<DataType, TextError> {
+            self.with_provider(|provider| {
+                provider
+                    .data_type(declared)
+                    .map_err(|error| TextError { span: place, ..provider.text_error(&error, statement) })
+            })
+        };
+        let arguments = create.parameters.iter();
+        let arguments: Vec<DataType> = arguments
+            .map(|parameter| data_type(&parameter.data_type, parameter.type_span))
+            .collect::<Result<_, _>>()?;
+        let result = data_type(result, *result_span)?;
+        let limits = limits(&code.options)?;
+        let (symbol, symbol_span) = match &code.symbol {
+            Some((symbol, place)) => (symbol.as_str(), *place),
+            None => (create.name.as_str(), code.code_span),
+        };
+        let refused = |place: Span, error: ModuleError| {
+            statement.error(place, error.message).with_optional_hint(error.hint)
+        };
+        let module = Module::new(bytes).map_err(|error| refused(code.code_span, error))?;
+        let function = Function::new(&module, symbol, &arguments, &result, limits)
+            .map_err(|error| refused(symbol_span, error))?;
+        let mut defined_by = format!("{}\n{symbol}\n{limits:?}\n{result}", module.digest());
+        for argument in &arguments {
+            let _ = write!(defined_by, "\n{argument}");
+        }
+        let digest = tidemill_wasm::digest(defined_by.as_bytes());
+        Ok(LoadedFunction::scalar(create.name.as_str(), &digest[..DIGITS], function))
+    }
+
+    /// Makes a function callable by its name in plans.
+    pub(super) fn load(&mut self, function: ScalarUDF) -> Arc<ScalarUDF> {
+        let loaded = &mut Arc::make_mut(&mut self.catalog.functions).loaded;
+        // The name says what it computes, so one of the same name is the same.
+        Arc::clone(loaded.entry(function.name().to_owned()).or_insert_with(|| Arc::new(function)))
+    }
+}
+
+fn limits(options: &Options) -> Result<Limits, TextError> {
+    options.finish(&["memory", "fuel"])?;
+    let mut limits = Limits::default();
+    if let Some(bytes) = options.bytes("memory")? {
+        if bytes > MEMORY_BYTES_MAX {
+            return Err(options.error("memory", format!("an instance has at most {MEMORY_BYTES_MAX} bytes")));
+        }
+        limits.memory_bytes_max = usize::try_from(bytes).unwrap_or(usize::MAX);
+    }
+    if let Some(fuel) = options.integer("fuel", 1..=FUEL_MAX)? {
+        limits.fuel_max = fuel.unsigned_abs();
+    }
+    Ok(limits)
+}
+
+/// The bytes of a file, as far as a module may have them: one more says that it is too large.
+fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
+    let kind = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if !kind.is_file() {
+        return Err("it is not a file".to_owned());
+    }
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    file.take(MODULE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    match bytes.len() > MODULE_BYTES_MAX {
+        true => Err(format!("it has {} bytes, but a module has at most {MODULE_BYTES_MAX}", kind.len())),
+        false => Ok(bytes),
+    }
+}
