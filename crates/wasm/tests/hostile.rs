@@ -1,10 +1,10 @@
 //! Modules that do harm where they can.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array};
+use arrow_array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, StringArray};
 use arrow_schema::DataType;
+use proptest::prelude::*;
 use tidemill_wasm::{Failure, Function, Limits, MODULE_BYTES_MAX, Module, ModuleError};
 
 fn defined(text: &str) -> Result<Function, ModuleError> {
@@ -35,10 +35,8 @@ fn refused(text: &str) -> String {
 fn an_endless_loop_stops() {
     let text =
         r#"(module (func (export "f") (param i64) (result i64) (loop $again (br $again)) (unreachable)))"#;
-    let started = Instant::now();
     let message = stopped(text, vec![1; 1000]);
     assert!(message.contains("10000000 units of fuel"), "{message}");
-    assert!(started.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
@@ -242,4 +240,72 @@ fn what_batches_need_is_checked_when_a_function_is_defined() {
     let allocate = r#"(func (export "tidemill_allocate") (param i64) (result i32) (i32.const 8))"#;
     assert!(defined(&format!("{memory} {allocate}")).is_err());
     assert!(defined(&format!("{memory} {}", allocate.replace("i64", "i32"))).is_ok());
+}
+
+/// A number in LEB128.
+fn number(mut value: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        let low = (value & 0x7f) as u8;
+        value >>= 7;
+        bytes.push(if value > 0 { low | 0x80 } else { low });
+        if value == 0 {
+            return bytes;
+        }
+    }
+}
+
+/// A module with this body of a function of type (i64) -> i64, this many times; the first is exported as `f`.
+fn with_bodies(body: &[u8], count: usize) -> Vec<u8> {
+    let section = |id: u8, content: Vec<u8>| [vec![id], number(content.len()), content].concat();
+    let bodies = [number(body.len()), body.to_vec()].concat().repeat(count);
+    [
+        b"\0asm\x01\0\0\0".to_vec(),
+        section(1, b"\x01\x60\x01\x7e\x01\x7e".to_vec()),
+        section(3, [number(count), vec![0; count]].concat()),
+        section(7, b"\x01\x01f\0\0".to_vec()),
+        section(10, [number(count), bodies].concat()),
+    ]
+    .concat()
+}
+
+#[test]
+fn what_is_costly_to_translate_ends() {
+    let get = [0x20, 0, 0x0b];
+    let locals = [vec![1], number(49_990), vec![0x7e], vec![1; 34], get.to_vec()].concat();
+    let table =
+        [vec![0, 2, 0x40, 0x20, 0, 0xa7, 0x0e], number(6000), vec![0; 6001], vec![0x0b], get.to_vec()]
+            .concat();
+    let nested = [vec![0], [2, 0x40].repeat(100_000), vec![0x0b; 100_000], get.to_vec()].concat();
+    let stack = [vec![0], [0x42, 1].repeat(100_000), vec![0x1a; 100_000], get.to_vec()].concat();
+    let tiny = [vec![0], get.to_vec()].concat();
+    for (body, count) in [(locals, 10_000), (table, 100), (nested, 1), (stack, 1), (tiny, 60_000)] {
+        if let Ok(module) = Module::new(&with_bodies(&body, count)) {
+            let types = [DataType::Int64];
+            let f = Function::new(&module, "f", &types, &DataType::Int64, Limits::default()).unwrap();
+            let one: ArrayRef = Arc::new(Int64Array::from(vec![7]));
+            assert_eq!(&f.call(std::slice::from_ref(&one), 1).unwrap(), &one);
+        }
+    }
+}
+
+proptest! {
+    /// A module with wrong bytes is refused, fails or gives something, but nothing else happens.
+    #[test]
+    fn damaged_modules_do_no_harm(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+    ) {
+        let mut binary = wat::parse_str(include_str!("shout.wat")).unwrap();
+        for (place, byte) in changes {
+            let place = 8 + place.index(binary.len() - 8);
+            binary[place] = byte;
+        }
+        let Ok(module) = Module::new(&binary) else { return Ok(()) };
+        let limits = Limits { fuel_max: 100_000, ..Limits::default() };
+        let Ok(f) = Function::new(&module, "f", &[DataType::Utf8], &DataType::Utf8, limits) else { return Ok(()) };
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("one"), None, Some("two")]));
+        if let Ok(values) = f.call(&[texts], 3) {
+            prop_assert_eq!(values.len(), 3);
+        }
+    }
 }

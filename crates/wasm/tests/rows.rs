@@ -129,6 +129,16 @@ fn only_one_nan_leaves_the_code() {
     assert!(values.values().iter().all(|value| value.to_bits() == f64::NAN.to_bits()));
 }
 
+/// A module with a memory is called again for the last row, to see whether it keeps something.
+#[test]
+fn a_nan_that_is_computed_again_is_the_same() {
+    let text = r#"(module (memory 1) (func (export "f") (param f64) (result f64) (f64.sqrt (local.get 0))))"#;
+    let root = function(text, &[DataType::Float64], DataType::Float64);
+    let roots = root.call(&[Arc::new(Float64Array::from(vec![4.0, -1.0]))], 2).unwrap();
+    let roots = roots.as_primitive::<Float64Type>();
+    assert!(roots.value(0) == 2.0 && roots.value(1).is_nan());
+}
+
 #[test]
 fn several_threads_call_one_function() {
     let mix = function(MIX, &[DataType::Float64, DataType::Int64], DataType::Float64);
