@@ -1,6 +1,7 @@
 //! A function of a module over columns.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_schema::DataType;
@@ -8,11 +9,15 @@ use arrow_select::concat::concat;
 use wasmi::{FuncType, ValType};
 
 use crate::batch_layout::ALLOCATE;
+use crate::deadline::Deadline;
 use crate::failure::Fault;
 use crate::instances::Instances;
 use crate::numbers::number_type;
 use crate::repeats::Repeats;
 use crate::{Failure, Limits, Module, ModuleError, batches, rows};
+
+/// How long a call takes at most.
+const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A function of a module. It can be called by several threads.
 pub struct Function {
@@ -22,6 +27,7 @@ pub struct Function {
     result: DataType,
     limits: Limits,
     takes_batches: bool,
+    time_max: Duration,
     repeats: Repeats,
 }
 
@@ -58,8 +64,24 @@ impl Function {
             result: result.clone(),
             limits,
             takes_batches,
+            time_max: TIME_MAX,
             repeats: Repeats::default(),
         })
+    }
+
+    /// The same function, whose calls take this long at most, and not 60 seconds. A call that takes longer stops the query and
+    /// leaves out no row, because a machine that is busy must not change results.
+    ///
+    /// ```
+    /// # use {arrow_schema::DataType::Int32, std::time::Duration, tidemill_wasm::{Function, Limits, Module}};
+    /// let module = Module::new(b"(module (func (export \"one\") (result i32) i32.const 1))")?;
+    /// let one = Function::new(&module, "one", &[], &Int32, Limits::default())?;
+    /// assert_eq!(one.with_time_max(Duration::from_secs(5)).call(&[], 3)?.len(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_time_max(self, time_max: Duration) -> Function {
+        Function { time_max, ..self }
     }
 
     /// The types of its arguments.
@@ -93,7 +115,7 @@ impl Function {
         if rows == 0 {
             return Ok(new_empty_array(&self.result));
         }
-        let values = self.by_halves(arguments, rows)?;
+        let values = self.by_halves(arguments, rows, Deadline::after(self.time_max))?;
         if rows > 1 && self.instances.keep_state() && self.repeats.is_due() {
             self.check_last(arguments, &values)?;
         }
@@ -101,13 +123,19 @@ impl Function {
     }
 
     /// What needs too much at once is computed for half of the rows, and then for the other half.
-    fn by_halves(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef, Failure> {
-        match self.at_once(arguments, rows) {
+    fn by_halves(
+        &self,
+        arguments: &[ArrayRef],
+        rows: usize,
+        deadline: Deadline,
+    ) -> Result<ArrayRef, Failure> {
+        deadline.check().map_err(Fault::final_failure)?;
+        match self.at_once(arguments, rows, deadline) {
             Err(Fault::TooMuch(_)) if rows > 1 => {
                 let part = |from: usize, rows: usize| {
                     let columns: Vec<ArrayRef> =
                         arguments.iter().map(|column| column.slice(from, rows)).collect();
-                    self.by_halves(&columns, rows)
+                    self.by_halves(&columns, rows, deadline)
                 };
                 let half = rows / 2;
                 let (first, second) = (part(0, half)?, part(half, rows - half)?);
@@ -117,10 +145,10 @@ impl Function {
         }
     }
 
-    fn at_once(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef, Fault> {
+    fn at_once(&self, arguments: &[ArrayRef], rows: usize, deadline: Deadline) -> Result<ArrayRef, Fault> {
         self.instances.with(|live| match self.takes_batches {
             true => batches::call(live, &self.symbol, arguments, rows, &self.result, &self.limits),
-            false => rows::call(live, &self.symbol, arguments, rows, &self.result),
+            false => rows::call(live, &self.symbol, arguments, rows, &self.result, deadline),
         })
     }
 
@@ -128,7 +156,9 @@ impl Function {
     fn check_last(&self, arguments: &[ArrayRef], values: &ArrayRef) -> Result<(), Failure> {
         let last = values.len() - 1;
         let columns: Vec<ArrayRef> = arguments.iter().map(|column| column.slice(last, 1)).collect();
-        let is_same = self.at_once(&columns, 1).is_ok_and(|alone| alone.as_ref() == &*values.slice(last, 1));
+        let is_same = self
+            .at_once(&columns, 1, Deadline::after(self.time_max))
+            .is_ok_and(|alone| alone.as_ref() == &*values.slice(last, 1));
         match is_same {
             true => Ok(()),
             false => Err(Failure::Stop(

@@ -27,6 +27,7 @@
 pub mod batch_layout;
 
 mod batches;
+mod deadline;
 mod failure;
 mod function;
 mod instances;

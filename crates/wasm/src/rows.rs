@@ -1,18 +1,15 @@
 //! Calls for a row at a time.
 
-use std::time::{Duration, Instant};
-
 use arrow_array::ArrayRef;
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use wasmi::{TrapCode, Val};
 
+use crate::deadline::Deadline;
 use crate::failure::{Fault, out_of_fuel};
 use crate::instances::Live;
 use crate::numbers::{Numbers, Results};
 
-/// How long one batch may take. Each row is limited by its fuel, but there may be many.
-const BATCH_TIME_MAX: Duration = Duration::from_secs(60);
 /// After how many rows the time is looked at.
 const ROWS_PER_LOOK: usize = 64;
 
@@ -23,6 +20,7 @@ pub(crate) fn call(
     arguments: &[ArrayRef],
     rows: usize,
     result: &DataType,
+    deadline: Deadline,
 ) -> Result<ArrayRef, Fault> {
     let function = live.function(symbol)?;
     let columns: Option<Vec<Numbers>> = arguments.iter().map(|column| Numbers::of(column.as_ref())).collect();
@@ -33,13 +31,9 @@ pub(crate) fn call(
         .iter()
         .fold(None, |nulls: Option<NullBuffer>, column| NullBuffer::union(nulls.as_ref(), column.nulls()));
     let (mut inputs, mut output) = (vec![Val::I32(0); columns.len()], [Val::I32(0)]);
-    let started = Instant::now();
     for row in 0..rows {
-        if row % ROWS_PER_LOOK == ROWS_PER_LOOK - 1 && started.elapsed() > BATCH_TIME_MAX {
-            let seconds = BATCH_TIME_MAX.as_secs();
-            return Err(Fault::Broken(format!(
-                "it takes more than {seconds} s for {rows} rows; make it faster, or define it with less fuel"
-            )));
+        if row % ROWS_PER_LOOK == ROWS_PER_LOOK - 1 {
+            deadline.check()?;
         }
         if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             results.push_null();

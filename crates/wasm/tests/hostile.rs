@@ -1,6 +1,7 @@
 //! Modules that do harm where they can.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, StringArray};
 use arrow_schema::DataType;
@@ -37,6 +38,29 @@ fn an_endless_loop_stops() {
         r#"(module (func (export "f") (param i64) (result i64) (loop $again (br $again)) (unreachable)))"#;
     let message = stopped(text, vec![1; 1000]);
     assert!(message.contains("10000000 units of fuel"), "{message}");
+}
+
+/// Each row, or each half of a batch, keeps within its fuel; all together do not end.
+#[test]
+fn many_slow_rows_stop() {
+    let row = r#"(module (func (export "f") (param i64) (result i64) (local i64)
+        (loop $again
+            (local.set 1 (i64.add (local.get 1) (i64.const 1)))
+            (br_if $again (i64.lt_u (local.get 1) (i64.const 100000))))
+        (local.get 0)))"#;
+    let batch = r#"(module (memory (export "memory") 1)
+        (func (export "tidemill_allocate") (param i32) (result i32) (i32.const 1024))
+        (func (export "f") (param $rows i32) (param i32 i32) (local i64)
+            (if (i32.gt_u (local.get $rows) (i32.const 1)) (then (loop $again (br $again))))
+            (loop $again
+                (local.set 3 (i64.add (local.get 3) (i64.const 1)))
+                (br_if $again (i64.lt_u (local.get 3) (i64.const 100000))))))"#;
+    for text in [row, batch] {
+        let slow = defined(text).unwrap().with_time_max(Duration::from_millis(50));
+        let rows = Arc::new(Int64Array::from(vec![1; 8000]));
+        let failure = slow.call(&[rows], 8000).unwrap_err();
+        assert!(failure.stops() && failure.to_string().contains("more than 50ms"), "{failure}");
+    }
 }
 
 #[test]
