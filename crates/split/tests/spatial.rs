@@ -52,6 +52,28 @@ proptest! {
         prop_assert!(counts.iter().all(|count| count.abs_diff(fair) <= 1 + levels as usize), "{:?}", counts);
     }
 
+    /// A point is in a region just if it is within the bounds of that region, and of no other.
+    #[test]
+    fn a_region_is_where_its_bounds_say(points in skewed(100, 3), others in skewed(30, 3), levels in 0..6u32) {
+        let quad = PointQuad::from_points(&points);
+        let tree = KdTree::from_points(&points, levels, Cuts::Median);
+        let all: [&dyn Regions; 2] = [&quad, &tree];
+        for regions in all {
+            for (point, region) in points.iter().chain(&others).map(|point| (point, regions.region(point))) {
+                for other in 0..regions.count() {
+                    let bounds = regions.bounds(other);
+                    let mut sides = bounds.iter().zip(point);
+                    let is_within = sides.all(|((low, high), coordinate)| low <= coordinate && coordinate < high);
+                    prop_assert_eq!(is_within, other == region, "{:?} {:?}", bounds, point);
+                }
+            }
+        }
+        let mut adaptive = AdaptiveRegions::new(Method::PointQuad, 10, 10, 1000);
+        points.iter().for_each(|point| { adaptive.region(0, point); });
+        let region = adaptive.region(10, &others[0]);
+        prop_assert_eq!(adaptive.bounds(region), quad.bounds(region));
+    }
+
     #[test]
     fn a_sparse_cut_is_in_a_gap_at_least_as_wide_and_leaves_each_side_its_part(
         points in skewed(200, 1), percent in 1..50usize

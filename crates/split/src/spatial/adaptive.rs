@@ -92,6 +92,11 @@ impl AdaptiveRegions {
         self.regions.count()
     }
 
+    /// Where a region lies now, as [`Regions::bounds`].
+    pub fn bounds(&self, region: u32) -> Vec<(f64, f64)> {
+        self.regions.bounds(region)
+    }
+
     fn renew(&mut self, time: i64) {
         let oldest = time.saturating_sub(self.history);
         while self.recent.front().is_some_and(|(time, _)| *time < oldest) {

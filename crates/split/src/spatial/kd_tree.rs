@@ -1,6 +1,6 @@
 //! Splits dimension after dimension, each part at its own median or in a sparse place near it.
 
-use super::{Regions, is_above, median};
+use super::{Regions, is_above, median, side};
 
 /// Where a part is cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -157,5 +157,17 @@ impl Regions for KdTree {
             node = 2 * node + 1 + usize::from(is_above(coordinate, self.splits[node]));
         }
         (node - self.splits.len()) as u32
+    }
+
+    fn bounds(&self, region: u32) -> Vec<(f64, f64)> {
+        let mut bounds = vec![(f64::NEG_INFINITY, f64::INFINITY); self.dimensions];
+        let mut node = 0;
+        for level in 0..self.levels {
+            let is_upper = region >> (self.levels - 1 - level) & 1 == 1;
+            let bound = &mut bounds[level as usize % self.dimensions];
+            *bound = side(*bound, self.splits[node], is_upper);
+            node = 2 * node + 1 + usize::from(is_upper);
+        }
+        bounds
     }
 }

@@ -29,6 +29,21 @@ pub trait Regions: Send + Sync {
 
     /// The region of a point, which has as many coordinates as the points that the regions were computed from.
     fn region(&self, point: &[f64]) -> u32;
+
+    /// Where a region lies: for each dimension, from which coordinate on and below which one. Infinite where it has no
+    /// border. A region that no point can be in begins where it ends.
+    fn bounds(&self, region: u32) -> Vec<(f64, f64)>;
+}
+
+/// The part of an interval on one side of a split.
+fn side((low, high): (f64, f64), split: f64, is_upper: bool) -> (f64, f64) {
+    match (is_upper, split.is_nan()) {
+        // All points are on the lower side of it.
+        (false, true) => (low, high),
+        (true, true) => (high, high),
+        (false, false) => (low, high.min(split).max(low)),
+        (true, false) => (low.max(split).min(high), high),
+    }
 }
 
 /// Routes by the region of a point whose coordinates are in these columns of 64-bit floats: region `r` of `n` goes to

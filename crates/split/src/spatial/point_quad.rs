@@ -1,6 +1,6 @@
 //! Splits each dimension once, at its median.
 
-use super::{Regions, is_above, median};
+use super::{Regions, is_above, median, side};
 
 /// Regions on both sides of the median of each dimension: `2^k` of them in `k` dimensions. They get the same number of
 /// points only if the dimensions are independent.
@@ -54,5 +54,11 @@ impl Regions for PointQuad {
         sides.fold(0, |region, (dimension, (split, coordinate))| {
             region | u32::from(is_above(*coordinate, *split)) << dimension
         })
+    }
+
+    fn bounds(&self, region: u32) -> Vec<(f64, f64)> {
+        let all = (f64::NEG_INFINITY, f64::INFINITY);
+        let splits = self.splits.iter().enumerate();
+        splits.map(|(dimension, split)| side(all, *split, region >> dimension & 1 == 1)).collect()
     }
 }
