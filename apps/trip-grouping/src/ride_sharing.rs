@@ -4,7 +4,7 @@
 //! be found, and the offers that have waited longest choose first. A share has one car that its owner does not leave behind,
 //! at most. Requests need not be served.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use thiserror::Error;
 
@@ -28,6 +28,25 @@ pub struct Offer {
     pub seats: usize,
 }
 
+/// What somebody wants: to be taken along, or to take others along.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Trip {
+    /// Somebody without a car.
+    Request(Request),
+    /// Somebody with a car.
+    Offer(Offer),
+}
+
+impl Trip {
+    /// Where it goes, and when.
+    pub fn request(&self) -> &Request {
+        match self {
+            Trip::Request(request) => request,
+            Trip::Offer(offer) => &offer.trip,
+        }
+    }
+}
+
 /// An offer, or a ride-sharing, that is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub enum RideSharingError {
@@ -42,6 +61,14 @@ pub enum RideSharingError {
     ExtraCost {
         /// The part given.
         given: f64,
+    },
+    /// Two trips would be taken for one.
+    #[error(
+        "somebody who waits has the id {given} already; give every request and every offer an id of its own"
+    )]
+    Id {
+        /// The id of both.
+        given: i64,
     },
     /// No cycle at all, or one beyond all times.
     #[error("the grouping cycle is {given}; it must be positive, and at most {TIME_MAX}")]
@@ -88,9 +115,9 @@ pub struct Rides {
 ///     origin: Place { x_m, y_m: 0.0 }, destination: Place { x_m: 5000.0 + x_m, y_m: 0.0 },
 /// };
 /// let mut sharing = RideSharing::new(60)?;
-/// sharing.add_offer(Offer { trip: trip(1, 0.0), leaves_car: false, extra_cost_max: 0.1, seats: 3 });
-/// sharing.add_request(trip(2, 100.0));
-/// sharing.add_request(trip(3, 400.0));
+/// sharing.add_offer(Offer { trip: trip(1, 0.0), leaves_car: false, extra_cost_max: 0.1, seats: 3 })?;
+/// sharing.add_request(trip(2, 100.0))?;
+/// sharing.add_request(trip(3, 400.0))?;
 /// let mut rides = Rides::default();
 /// // The car leaves as soon as somebody can be found: request 3 would be too much of a detour.
 /// sharing.advance(60, &mut rides);
@@ -113,6 +140,8 @@ pub struct RideSharing {
     /// The ends of cycles in which something comes or expires. In others nothing can change: whoever was taken along
     /// can only be missing.
     ends: BTreeSet<i64>,
+    /// The ids of all who wait.
+    ids: HashSet<i64>,
 }
 
 impl RideSharing {
@@ -132,6 +161,7 @@ impl RideSharing {
             passengers: Queue::default(),
             offers: Vec::new(),
             ends: BTreeSet::new(),
+            ids: HashSet::new(),
         })
     }
 
@@ -147,9 +177,10 @@ impl RideSharing {
         offers: Vec<Offer>,
     ) -> Result<Self, RideSharingError> {
         // They become part of the next cycle, as they are part of it already.
+        let ids = requests.iter().chain(offers.iter().map(|offer| &offer.trip)).map(|trip| trip.id).collect();
         let waiting =
             RideSharing { coming_requests: requests, coming_offers: offers, ..RideSharing::new(cycle)? };
-        Ok(RideSharing { last_end, ends, ..waiting })
+        Ok(RideSharing { last_end, ends, ids, ..waiting })
     }
 
     /// The length of a cycle.
@@ -191,19 +222,27 @@ impl RideSharing {
         let requests = self.coming_requests.capacity() * size_of::<Request>() + self.passengers.bytes();
         let offers = (self.offers.capacity() + self.coming_offers.capacity()) * size_of::<Offer>();
         // A node of the set holds some numbers, and room for more.
-        requests + offers + 2 * self.ends.len() * size_of::<i64>()
+        requests + offers + 2 * (self.ends.len() + self.ids.capacity()) * size_of::<i64>()
     }
 
-    /// Adds a [valid](Request::check) request. Its id differs from those of all other requests and offers.
-    pub fn add_request(&mut self, request: Request) {
-        self.expect(&request);
+    /// Adds a [valid](Request::check) request.
+    ///
+    /// # Errors
+    /// If a request or an offer that waits has the same id; then nothing is added.
+    pub fn add_request(&mut self, request: Request) -> Result<(), RideSharingError> {
+        self.expect(&request)?;
         self.coming_requests.push(request);
+        Ok(())
     }
 
     /// Adds a [valid](Offer::check) offer.
-    pub fn add_offer(&mut self, offer: Offer) {
-        self.expect(&offer.trip);
+    ///
+    /// # Errors
+    /// As [`add_request`](Self::add_request).
+    pub fn add_offer(&mut self, offer: Offer) -> Result<(), RideSharingError> {
+        self.expect(&offer.trip)?;
         self.coming_offers.push(offer);
+        Ok(())
     }
 
     /// The end of the next cycle in which something can happen: the time to call [`advance`](Self::advance).
@@ -216,15 +255,24 @@ impl RideSharing {
         while let Some(end) = self.ends.first().copied().filter(|end| *end <= now) {
             self.ends.pop_first();
             self.last_end = Some(end);
+            let (earlier_shares, earlier_unserved) = (rides.shares.len(), rides.unserved.len());
             self.begin_cycle(end);
             self.leave_together(end, rides);
             self.expire(end, rides);
             self.passengers.compact();
+            let gone = rides.shares[earlier_shares..].iter().flat_map(|share| &share.members);
+            let gone = gone.map(|member| &member.request);
+            for trip in gone.chain(rides.unserved[earlier_unserved..].iter().map(|(_, trip)| trip)) {
+                self.ids.remove(&trip.id);
+            }
         }
     }
 
     /// Notes when something has come, and when it expires.
-    fn expect(&mut self, request: &Request) {
+    fn expect(&mut self, request: &Request) -> Result<(), RideSharingError> {
+        if !self.ids.insert(request.id) {
+            return Err(RideSharingError::Id { given: request.id });
+        }
         let cycle = self.cycle;
         // The first multiple of the cycle that is larger.
         let after = |time: i64| (time.div_euclid(cycle) + 1).saturating_mul(cycle);
@@ -232,6 +280,7 @@ impl RideSharing {
         let first = after(request.requested).max(earliest);
         self.ends.insert(first);
         self.ends.insert(first.max(after(request.expires) - cycle));
+        Ok(())
     }
 
     fn begin_cycle(&mut self, end: i64) {

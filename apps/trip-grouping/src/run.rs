@@ -1,21 +1,21 @@
 //! Runs the query over a file of requests.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tidemill_engine::{Cause, Chunk, Engine, Gateway, Status};
+use tidemill_engine::{Cause, Chunk, Engine, Plan, Sink, Status};
 
 use crate::criteria::Criteria;
 use crate::partitioner::PartitionerPlan;
 use crate::query;
 use crate::request::Request;
-use crate::request_file::{BadLines, RequestFile, no_request};
 use crate::savings::Savings;
 use crate::schema;
 use crate::share_file::{ShareFile, Tally};
+use crate::trip_file::{BadLines, TripFile, no_record};
 
 /// Requests that are pushed at once.
-const CHUNK_REQUESTS: usize = 1024;
+pub(crate) const CHUNK_REQUESTS: usize = 1024;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -55,46 +55,76 @@ pub fn run(
     stop: &AtomicBool,
     mut show: impl FnMut(i64, &Savings),
 ) -> Result<RunSummary, Cause> {
-    let mut file = RequestFile::open(&options.input)?;
+    let mut file = TripFile::<Request>::open(&options.input)?;
     let mut requests = Vec::new();
     // An input that cannot be read must not cost an earlier run its shares.
     while requests.is_empty() {
         if !file.read(&mut requests)? {
-            return Err(no_request(&options.input, file.bad_lines()));
+            return Err(no_record::<Request>(&options.input, file.bad_lines()));
         }
     }
-    check_not_replaced(options)?;
+    check_not_replaced(options.out.as_deref(), &[&options.input])?;
     let tally = Tally::default();
     let sink = match &options.out {
         Some(path) => ShareFile::create(path, tally.clone())?,
         None => ShareFile::without_file(tally.clone()),
     };
     let plan = query::plan(options.partitioner.clone(), options.criteria)?;
-    let mut running = Engine::new().workers(options.workers).run(plan, vec![Box::new(sink)])?;
-    let gateway = running.gateway(0).ok_or_else(|| Cause::bug("the plan has no source"))?;
-    let mut shown = 0;
-    loop {
-        // If the run has failed, its end says why.
-        if push(&gateway, &requests).is_err() {
-            break;
+    let mut shown = ShownHours::default();
+    let next = || {
+        shown.show_complete(&tally.by_hour(), &mut show);
+        if requests.is_empty() && (stop.load(Ordering::Relaxed) || !file.read(&mut requests)?) {
+            return Ok(None);
         }
+        let chunks = requests.chunks(CHUNK_REQUESTS).map(chunk_of).collect::<Result<_, _>>()?;
         requests.clear();
-        let hours = tally.by_hour();
-        // The last one may not be complete.
-        for (hour, savings) in &hours[shown..hours.len().saturating_sub(1).max(shown)] {
-            show(*hour, savings);
-            shown += 1;
+        Ok(Some(chunks))
+    };
+    let status = drive(plan, Box::new(sink), options.workers, next)?;
+    let by_hour = tally.by_hour();
+    shown.show_all(&by_hour, &mut show);
+    let stopped = stop.load(Ordering::Relaxed);
+    Ok(RunSummary { by_hour, status, bad_lines: file.bad_lines().clone(), stopped })
+}
+
+/// Which hours were shown already.
+#[derive(Default)]
+pub(crate) struct ShownHours(usize);
+
+impl ShownHours {
+    /// Shows hours that are complete: all but the last one.
+    pub(crate) fn show_complete<T>(&mut self, hours: &[(i64, T)], show: &mut impl FnMut(i64, &T)) {
+        self.show_all(&hours[..hours.len().saturating_sub(1)], show);
+    }
+
+    /// Shows all hours.
+    pub(crate) fn show_all<T>(&mut self, hours: &[(i64, T)], show: &mut impl FnMut(i64, &T)) {
+        for (hour, sums) in hours.iter().skip(self.0) {
+            show(*hour, sums);
+            self.0 += 1;
         }
-        if stop.load(Ordering::Relaxed) || !file.read(&mut requests)? {
-            break;
+    }
+}
+
+/// Runs a plan with one source. `next` gives its chunks, until there are none.
+pub(crate) fn drive(
+    plan: Plan,
+    sink: Box<dyn Sink>,
+    workers: usize,
+    mut next: impl FnMut() -> Result<Option<Vec<Chunk>>, Cause>,
+) -> Result<Status, Cause> {
+    let mut running = Engine::new().workers(workers).run(plan, vec![sink])?;
+    let gateway = running.gateway(0).ok_or_else(|| Cause::bug("the plan has no source"))?;
+    'input: while let Some(chunks) = next()? {
+        for chunk in chunks {
+            // If the run has failed, its end says why.
+            if gateway.push(chunk).is_err() {
+                break 'input;
+            }
         }
     }
     drop(gateway);
-    let status = running.join()?;
-    let by_hour = tally.by_hour();
-    by_hour[shown.min(by_hour.len())..].iter().for_each(|(hour, savings)| show(*hour, savings));
-    let stopped = stop.load(Ordering::Relaxed);
-    Ok(RunSummary { by_hour, status, bad_lines: file.bad_lines().clone(), stopped })
+    Ok(running.join()?)
 }
 
 impl RunSummary {
@@ -106,28 +136,19 @@ impl RunSummary {
     }
 }
 
-/// Shares must not be written to the file that is read.
-fn check_not_replaced(options: &RunOptions) -> Result<(), Cause> {
-    let same = |out: &PathBuf| {
-        let (out, input) = (out.canonicalize().ok(), options.input.canonicalize().ok());
-        out.is_some() && out == input
-    };
-    match options.out.as_ref().filter(|out| same(out)) {
-        Some(out) => {
+/// Shares must not be written to a file that is read.
+pub(crate) fn check_not_replaced(out: Option<&Path>, inputs: &[&Path]) -> Result<(), Cause> {
+    let place = |path: &Path| path.canonicalize().ok();
+    let Some((out, at)) = out.and_then(|out| Some((out, place(out)?))) else { return Ok(()) };
+    match inputs.iter().any(|input| place(input).as_ref() == Some(&at)) {
+        true => {
             let out = out.display();
             Err(Cause::user(format!(
                 "{out} is the input, and the shares would overwrite it; choose another file"
             )))
         }
-        None => Ok(()),
+        false => Ok(()),
     }
-}
-
-fn push(gateway: &Gateway, requests: &[Request]) -> Result<(), Cause> {
-    for requests in requests.chunks(CHUNK_REQUESTS) {
-        gateway.push(chunk_of(requests)?).map_err(|error| Cause::operation(error.to_string()))?;
-    }
-    Ok(())
 }
 
 /// Requests to be pushed into the query's source, with the time of the last one as the watermark.

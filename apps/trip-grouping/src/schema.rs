@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::{Float64Type, Int64Type, UInt32Type};
-use tidemill_engine::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, UInt32Array};
+use tidemill_engine::arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, UInt32Array,
+};
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef};
 use tidemill_engine::{Batch, Cause, Rows};
 
 use crate::request::{Place, Request};
-use crate::ride_sharing::Offer;
+use crate::ride_sharing::{Offer, Trip};
 use crate::share::{Member, Share};
 
 /// The columns of a request, in their order.
@@ -46,6 +48,13 @@ pub const OFFER_COLUMNS: [&str; 3] = ["leaves_car", "extra_cost_max", "seats"];
 pub fn offers() -> SchemaRef {
     let terms = [DataType::Boolean, DataType::Float64, DataType::Int64];
     schema(request_fields().chain(OFFER_COLUMNS.into_iter().zip(terms)))
+}
+
+/// Offers of rides, each with its group.
+pub fn grouped_offers() -> SchemaRef {
+    let terms = [DataType::Boolean, DataType::Float64, DataType::Int64];
+    let terms = OFFER_COLUMNS.into_iter().zip(terms);
+    schema(request_fields().chain(terms).chain([(GROUP_COLUMN, DataType::UInt32)]))
 }
 
 /// Requests that nobody took along, each with the end of the cycle in which it was given up.
@@ -91,6 +100,56 @@ pub fn unserved_rows(unserved: &[(i64, Request)]) -> Result<RecordBatch, Cause> 
     let mut columns: Vec<ArrayRef> = vec![Arc::new(grouped)];
     columns.extend(columns_of(&requests));
     batch(unserved_requests(), columns)
+}
+
+/// Requests with their groups, as rows of [`grouped_requests`].
+///
+/// # Errors
+/// None that is not a bug.
+pub fn grouped_request_rows(requests: &[Request], groups: Vec<u32>) -> Result<RecordBatch, Cause> {
+    let mut columns = columns_of(requests);
+    columns.push(Arc::new(UInt32Array::from(groups)));
+    batch(grouped_requests(), columns)
+}
+
+/// Offers with their groups, as rows of [`grouped_offers`].
+///
+/// # Errors
+/// None that is not a bug.
+pub fn grouped_offer_rows(offers: &[Offer], groups: Vec<u32>) -> Result<RecordBatch, Cause> {
+    let mut columns = offer_columns(offers);
+    columns.push(Arc::new(UInt32Array::from(groups)));
+    batch(grouped_offers(), columns)
+}
+
+/// Requests and offers as rows of [`offers`], in one stream, so that their order is known. A request is a row without seats.
+///
+/// # Errors
+/// None that is not a bug.
+pub fn trips_batch(trips: &[Trip]) -> Result<Batch, Cause> {
+    let offer = |trip: &Trip| match trip {
+        Trip::Offer(offer) => *offer,
+        Trip::Request(trip) => Offer { trip: *trip, leaves_car: false, extra_cost_max: 0.0, seats: 0 },
+    };
+    let rows: Vec<Offer> = trips.iter().map(offer).collect();
+    let rows = batch(offers(), offer_columns(&rows))?;
+    Ok(Batch::from_source(rows, (0..trips.len() as u32).collect()))
+}
+
+/// The requests and offers of [`trips_batch`].
+pub fn trips_of(rows: &Rows<'_>) -> Vec<Trip> {
+    let trip = |offer: Offer| match offer.seats {
+        0 => Trip::Request(offer.trip),
+        _ => Trip::Offer(offer),
+    };
+    offers_of(rows).into_iter().map(trip).collect()
+}
+
+/// The requests in rows of [`unserved_requests`], each with the end of the cycle in which it was given up.
+pub fn unserved_of(unserved: &Batch) -> Vec<(i64, Request)> {
+    let rows = unserved.as_rows();
+    let ends = rows.column::<Int64Type>(0);
+    ends.iter().copied().zip(requests_of(&rows, 1)).collect()
 }
 
 /// The offers in rows of [`offers`]. A number of seats that no car has is [refused](Offer::check) as 0.
@@ -164,6 +223,17 @@ fn columns_of(requests: &[Request]) -> Vec<ArrayRef> {
         coordinates(|request| request.destination.x_m),
         coordinates(|request| request.destination.y_m),
     ]
+}
+
+fn offer_columns(offers: &[Offer]) -> Vec<ArrayRef> {
+    let trips: Vec<Request> = offers.iter().map(|offer| offer.trip).collect();
+    let mut columns = columns_of(&trips);
+    let leaves_car: Vec<bool> = offers.iter().map(|offer| offer.leaves_car).collect();
+    columns.push(Arc::new(BooleanArray::from(leaves_car)));
+    let extra_costs = offers.iter().map(|offer| offer.extra_cost_max);
+    columns.push(Arc::new(Float64Array::from_iter_values(extra_costs)));
+    columns.push(Arc::new(Int64Array::from_iter_values(offers.iter().map(|offer| offer.seats as i64))));
+    columns
 }
 
 fn batch(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch, Cause> {

@@ -1,17 +1,18 @@
-//! `trip_requests`: the generator's day as a source of rows, for queries in SQL.
+//! `trip_requests` and `trip_offers`: the generator's day as sources of rows, for queries in SQL.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_engine::arrow::array::{
-    ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray,
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray,
 };
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidemill_engine::{Cause, Polled, Progress, Source};
 
-use crate::generator::GeneratorConfig;
+use crate::generator::{DayWithOffers, GeneratorConfig};
 use crate::request::Request;
-use crate::schema::REQUEST_COLUMNS;
+use crate::ride_sharing::Offer;
+use crate::schema::{OFFER_COLUMNS, REQUEST_COLUMNS};
 
 /// Rows of a full batch.
 const BATCH_ROWS: usize = 8192;
@@ -24,6 +25,15 @@ pub fn trip_requests_schema() -> SchemaRef {
     let types = types.chain(std::iter::repeat(DataType::Float64));
     let field = |(name, data_type)| Field::new(name, data_type, false);
     Arc::new(Schema::new(REQUEST_COLUMNS.into_iter().zip(types).map(field).collect::<Vec<_>>()))
+}
+
+/// The columns of [`TripOffers`]: those of a request, and the terms of the offer.
+pub fn trip_offers_schema() -> SchemaRef {
+    let types = [DataType::Boolean, DataType::Float64, DataType::Int64];
+    let terms = OFFER_COLUMNS.into_iter().zip(types);
+    let terms = terms.map(|(name, data_type)| Arc::new(Field::new(name, data_type, false)));
+    let fields = trip_requests_schema().fields().iter().cloned().chain(terms).collect::<Vec<_>>();
+    Arc::new(Schema::new(fields))
 }
 
 /// The requests of a generated day in the order of their times, as fast as they are taken.
@@ -44,7 +54,25 @@ pub fn trip_requests_schema() -> SchemaRef {
 pub struct TripRequests {
     requests: Vec<Request>,
     next: usize,
-    schema: SchemaRef,
+}
+
+/// The offers of a generated day, likewise.
+///
+/// ```
+/// use std::time::Duration;
+/// use tidemill_engine::{Polled, Source};
+/// use tidemill_trip_grouping::generator::GeneratorConfig;
+/// use tidemill_trip_grouping::source::TripOffers;
+///
+/// let mut offers = TripOffers::new(GeneratorConfig { people: 100, ..GeneratorConfig::default() }, 50)?;
+/// let Polled::Rows(rows) = offers.poll(Duration::ZERO)? else { panic!("there are rows") };
+/// assert_eq!(rows.schema().field(9).name(), "seats");
+/// # Ok::<(), tidemill_engine::Cause>(())
+/// ```
+#[derive(Debug)]
+pub struct TripOffers {
+    offers: Vec<Offer>,
+    next: usize,
 }
 
 impl TripRequests {
@@ -53,42 +81,48 @@ impl TripRequests {
     /// # Errors
     /// [`Cause::user`] if such a city is not possible.
     pub fn new(config: GeneratorConfig) -> Result<TripRequests, Cause> {
-        let day = config.day().map_err(|error| Cause::user(error.to_string()).with_source(error))?;
-        Ok(TripRequests { requests: day.requests, next: 0, schema: trip_requests_schema() })
+        TripRequests::with_drivers(config, 0)
     }
+
+    /// The same without the trips of this percentage of people, who [offer](TripOffers) rides instead.
+    ///
+    /// # Errors
+    /// [`Cause::user`] if such a city is not possible.
+    pub fn with_drivers(config: GeneratorConfig, drivers_percent: u32) -> Result<TripRequests, Cause> {
+        Ok(TripRequests { requests: day(config, drivers_percent)?.requests, next: 0 })
+    }
+}
+
+impl TripOffers {
+    /// The day of this configuration, with this percentage of people who offer rides.
+    ///
+    /// # Errors
+    /// [`Cause::user`] if such a city is not possible.
+    pub fn new(config: GeneratorConfig, drivers_percent: u32) -> Result<TripOffers, Cause> {
+        Ok(TripOffers { offers: day(config, drivers_percent)?.offers, next: 0 })
+    }
+}
+
+fn day(config: GeneratorConfig, drivers_percent: u32) -> Result<DayWithOffers, Cause> {
+    config.day_with_offers(drivers_percent).map_err(|error| Cause::user(error.to_string()).with_source(error))
+}
+
+/// The next rows, at most a batch of them.
+fn next_of<'a, T>(all: &'a [T], next: &mut usize) -> &'a [T] {
+    let end = all.len().min(*next + BATCH_ROWS);
+    &all[std::mem::replace(next, end)..end]
 }
 
 impl Source for TripRequests {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
+        trip_requests_schema()
     }
 
     fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
-        let end = self.requests.len().min(self.next + BATCH_ROWS);
-        let requests = &self.requests[self.next..end];
-        if requests.is_empty() {
-            return Ok(Polled::Ended);
+        match next_of(&self.requests, &mut self.next) {
+            [] => Ok(Polled::Ended),
+            requests => rows(trip_requests_schema(), columns_of(requests)),
         }
-        self.next = end;
-        let time = |of: fn(&Request) -> i64| {
-            let times = requests.iter().map(|request| of(request) * NS_PER_S);
-            Arc::new(TimestampNanosecondArray::from_iter_values(times)) as ArrayRef
-        };
-        let coordinate = |of: fn(&Request) -> f64| {
-            Arc::new(Float64Array::from_iter_values(requests.iter().map(of))) as ArrayRef
-        };
-        let columns = vec![
-            Arc::new(Int64Array::from_iter_values(requests.iter().map(|request| request.id))) as ArrayRef,
-            time(|request| request.requested),
-            time(|request| request.expires),
-            coordinate(|request| request.origin.x_m),
-            coordinate(|request| request.origin.y_m),
-            coordinate(|request| request.destination.x_m),
-            coordinate(|request| request.destination.y_m),
-        ];
-        RecordBatch::try_new(Arc::clone(&self.schema), columns)
-            .map(Polled::Rows)
-            .map_err(|error| Cause::bug(error.to_string()).with_source(error))
     }
 
     fn progress(&self) -> Progress {
@@ -98,4 +132,58 @@ impl Source for TripRequests {
     fn is_finite(&self) -> bool {
         true
     }
+}
+
+impl Source for TripOffers {
+    fn schema(&self) -> SchemaRef {
+        trip_offers_schema()
+    }
+
+    fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
+        let offers = next_of(&self.offers, &mut self.next);
+        if offers.is_empty() {
+            return Ok(Polled::Ended);
+        }
+        let trips: Vec<Request> = offers.iter().map(|offer| offer.trip).collect();
+        let mut columns = columns_of(&trips);
+        let leaves_car: Vec<bool> = offers.iter().map(|offer| offer.leaves_car).collect();
+        columns.push(Arc::new(BooleanArray::from(leaves_car)));
+        let extra_costs = offers.iter().map(|offer| offer.extra_cost_max);
+        columns.push(Arc::new(Float64Array::from_iter_values(extra_costs)));
+        columns.push(Arc::new(Int64Array::from_iter_values(offers.iter().map(|offer| offer.seats as i64))));
+        rows(trip_offers_schema(), columns)
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { done: self.next as u64, total: Some(self.offers.len() as u64) }
+    }
+
+    fn is_finite(&self) -> bool {
+        true
+    }
+}
+
+fn columns_of(requests: &[Request]) -> Vec<ArrayRef> {
+    let time = |of: fn(&Request) -> i64| {
+        let times = requests.iter().map(|request| of(request) * NS_PER_S);
+        Arc::new(TimestampNanosecondArray::from_iter_values(times)) as ArrayRef
+    };
+    let coordinate = |of: fn(&Request) -> f64| {
+        Arc::new(Float64Array::from_iter_values(requests.iter().map(of))) as ArrayRef
+    };
+    vec![
+        Arc::new(Int64Array::from_iter_values(requests.iter().map(|request| request.id))) as ArrayRef,
+        time(|request| request.requested),
+        time(|request| request.expires),
+        coordinate(|request| request.origin.x_m),
+        coordinate(|request| request.origin.y_m),
+        coordinate(|request| request.destination.x_m),
+        coordinate(|request| request.destination.y_m),
+    ]
+}
+
+fn rows(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<Polled, Cause> {
+    RecordBatch::try_new(schema, columns)
+        .map(Polled::Rows)
+        .map_err(|error| Cause::bug(error.to_string()).with_source(error))
 }

@@ -1,86 +1,18 @@
 //! Ride sharing against a slow reference, which looks at every cycle and at everybody.
 
+#[path = "reference/rides.rs"]
+mod rides;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use rides::{CYCLE, Outcome, reference};
 use tidemill_engine::arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch};
 use tidemill_engine::{Batch, Cut, Operator, Output, SnapshotReader, SnapshotWriter};
 use tidemill_trip_grouping::operators::ShareRides;
 use tidemill_trip_grouping::request::{Place, Request};
 use tidemill_trip_grouping::ride_sharing::{Offer, RideSharing, RideSharingError, Rides};
 use tidemill_trip_grouping::schema;
-
-/// The members of each share and the end of its cycle; who was not served, and when.
-type Outcome = (Vec<(i64, Vec<i64>)>, Vec<(i64, i64)>);
-
-const CYCLE: i64 = 60;
-
-fn reference(requests: &[Request], offers: &[Offer]) -> Outcome {
-    let (mut shares, mut unserved) = (Vec::new(), Vec::new());
-    let (mut gone, mut end): (Vec<i64>, i64) = (Vec::new(), 0);
-    let mut offers = offers.to_vec();
-    offers.sort_by_key(|offer| (offer.trip.requested, offer.trip.id));
-    let mut requests = requests.to_vec();
-    requests.sort_by_key(|request| (request.requested, request.id));
-    while gone.len() < requests.len() + offers.len() {
-        end += CYCLE;
-        let here = |request: &Request, gone: &[i64]| request.requested < end && !gone.contains(&request.id);
-        for offer in &offers {
-            if !here(&offer.trip, &gone) {
-                continue;
-            }
-            // R_q: requests, and owners who leave their cars.
-            let leaving = offers.iter().filter(|offer| offer.leaves_car).map(|offer| offer.trip);
-            let mut q: Vec<(f64, i64, i64)> = requests
-                .iter()
-                .copied()
-                .chain(leaving)
-                .filter(|other| here(other, &gone) && other.id != offer.trip.id)
-                .map(|other| (fec(&offer.trip, &other), other.requested, other.id))
-                .collect();
-            q.sort_by(|a, b| a.partial_cmp(b).unwrap());
-            q.truncate(offer.seats);
-            let (mut best, mut sum) = (None, 0.0);
-            for count in 1..=q.len() {
-                sum += q[count - 1].0;
-                let cost = (1.0 + sum) / (count + 1) as f64;
-                let is_better = best.is_none_or(|(_, least)| cost < least);
-                if sum <= offer.extra_cost_max && cost <= 1.0 && is_better {
-                    best = Some((count, cost));
-                }
-            }
-            if let Some((count, _)) = best {
-                let members: Vec<i64> =
-                    [offer.trip.id].into_iter().chain(q[..count].iter().map(|other| other.2)).collect();
-                gone.extend(&members);
-                shares.push((end, members));
-            }
-        }
-        for offer in &offers {
-            if here(&offer.trip, &gone) && offer.trip.expires < end + CYCLE {
-                gone.push(offer.trip.id);
-                shares.push((end, vec![offer.trip.id]));
-            }
-        }
-        for request in &requests {
-            if here(request, &gone) && request.expires < end + CYCLE {
-                gone.push(request.id);
-                unserved.push((end, request.id));
-            }
-        }
-    }
-    (shares, unserved)
-}
-
-fn fec(lead: &Request, other: &Request) -> f64 {
-    let distance = |a: Place, b: Place| ((a.x_m - b.x_m).powi(2) + (a.y_m - b.y_m).powi(2)).sqrt();
-    let length = distance(lead.origin, lead.destination);
-    // Nobody goes along on a trip that goes nowhere.
-    if length < 0.001 {
-        return f64::INFINITY;
-    }
-    (distance(lead.origin, other.origin) + distance(lead.destination, other.destination)) / length
-}
 
 fn described(rides: &Rides) -> Outcome {
     let shares = rides.shares.iter().map(|share| {
@@ -207,8 +139,8 @@ proptest! {
         let offers = offers(&owners, &terms);
         let expected = reference(&requests, &offers);
         let mut sharing = RideSharing::new(CYCLE).unwrap();
-        requests.iter().for_each(|request| sharing.add_request(*request));
-        offers.iter().for_each(|offer| sharing.add_offer(*offer));
+        requests.iter().for_each(|request| sharing.add_request(*request).unwrap());
+        offers.iter().for_each(|offer| sharing.add_offer(*offer).unwrap());
         let mut rides = Rides::default();
         sharing.advance(i64::MAX, &mut rides);
         prop_assert_eq!(described(&rides), expected.clone());
@@ -217,8 +149,8 @@ proptest! {
         let (mut sharing, mut rides, mut now) = (RideSharing::new(CYCLE).unwrap(), Rides::default(), 0);
         while now < 2000 {
             let is_in = |trip: &Request| (now..now + step).contains(&trip.requested);
-            requests.iter().filter(|trip| is_in(trip)).for_each(|trip| sharing.add_request(*trip));
-            offers.iter().filter(|offer| is_in(&offer.trip)).for_each(|offer| sharing.add_offer(*offer));
+            requests.iter().filter(|trip| is_in(trip)).for_each(|trip| sharing.add_request(*trip).unwrap());
+            offers.iter().filter(|offer| is_in(&offer.trip)).for_each(|offer| sharing.add_offer(*offer).unwrap());
             now += step;
             sharing.advance(now, &mut rides);
         }
@@ -241,8 +173,8 @@ proptest! {
     fn shares_have_one_car_that_stays_at_most(requests in trips(40), owners in trips(25), terms in terms()) {
         let offers = offers(&owners, &terms);
         let mut sharing = RideSharing::new(CYCLE).unwrap();
-        requests.iter().for_each(|request| sharing.add_request(*request));
-        offers.iter().for_each(|offer| sharing.add_offer(*offer));
+        requests.iter().for_each(|request| sharing.add_request(*request).unwrap());
+        offers.iter().for_each(|offer| sharing.add_offer(*offer).unwrap());
         let mut rides = Rides::default();
         sharing.advance(i64::MAX, &mut rides);
         let served: usize = rides.shares.iter().map(|share| share.members.len()).sum();
@@ -258,6 +190,32 @@ proptest! {
         }
         prop_assert!(rides.unserved.iter().all(|(_, request)| request.id < 1000));
     }
+}
+
+#[test]
+fn two_who_wait_have_different_ids() {
+    let trip = |requested| {
+        let destination = Place { x_m: 5000.0, y_m: 0.0 };
+        Request { id: 7, requested, expires: requested + 600, origin: Place::default(), destination }
+    };
+    let offer = |requested| Offer { trip: trip(requested), leaves_car: true, extra_cost_max: 0.5, seats: 3 };
+    let (mut sharing, mut rides) = (RideSharing::new(CYCLE).unwrap(), Rides::default());
+    sharing.add_request(trip(10)).unwrap();
+    assert_eq!(sharing.add_offer(offer(20)), Err(RideSharingError::Id { given: 7 }));
+    sharing.advance(600, &mut rides);
+    assert_eq!((rides.shares.len(), rides.unserved.len()), (0, 1));
+    // Nobody has the id any more.
+    sharing.add_offer(offer(700)).unwrap();
+    assert_eq!(sharing.add_request(trip(700)), Err(RideSharingError::Id { given: 7 }));
+    sharing.advance(i64::MAX, &mut rides);
+    assert_eq!((rides.shares.len(), rides.unserved.len()), (1, 1));
+    sharing.add_request(trip(2000)).unwrap();
+
+    let mut operator = ShareRides::new(CYCLE).unwrap();
+    let mut output = Output::new(&[schema::members(), schema::unserved_requests()]);
+    operator.rows(0, schema::batch_of(&[trip(10)]).unwrap().as_rows(), &mut output).unwrap();
+    let error = operator.rows(1, offers_batch(&[offer(20)]).as_rows(), &mut output).unwrap_err().to_string();
+    assert!(error.starts_with("share_rides: offer 7: somebody who waits has the id 7 already"), "{error}");
 }
 
 #[test]

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use tidemill_trip_grouping::criteria::Criteria;
 use tidemill_trip_grouping::generator::GeneratorConfig;
 use tidemill_trip_grouping::partitioner::{PartitionerPlan, Partitioning};
-use tidemill_trip_grouping::request_file::read_all;
 use tidemill_trip_grouping::run::{RunOptions, run};
 use tidemill_trip_grouping::text::{HEADER, write_request};
+use tidemill_trip_grouping::trip_file::read_all;
 
 fn options(folder: &std::path::Path) -> RunOptions {
     RunOptions {

@@ -129,6 +129,63 @@ fn rides_are_shared_in_sql() {
         .tells(&["offer 1: the offer has 9 seats; a car has 1 to 7 for others"]);
 }
 
+/// The same rides from the command and from SQL, with any number of workers.
+#[cfg(feature = "sql")]
+#[test]
+fn rides_are_shared_by_the_command_and_in_sql_alike() {
+    let folder = TempDir::new().unwrap();
+    let folder = folder.path();
+    run(folder, "trips generate --people 8000 --seed 3 --out requests.csv --offers offers.csv --drivers 30")
+        .expect(0)
+        .shows(&["requests.csv: ", "offers.csv: ", "together the trips of at least 3 km, out of"]);
+    let arguments = "trips run --input requests.csv --offers offers.csv --partition none --out rides.csv";
+    let told = run(folder, arguments).expect(0);
+    told.shows(&["unserved", "stayed at home", "found no ride", "rides are in rides.csv"]);
+    let mut expected = shares_of(&folder.join("rides.csv"));
+    expected.sort();
+    assert!(expected.iter().filter(|line| line.contains(",2,")).count() > 100);
+    assert!(expected.iter().filter(|line| line.contains(",,,")).count() > 100);
+    let query = format!(
+        "{SHARES} FROM share_rides(trip_requests(people => 8000, seed => 3, drivers => 30), \
+         TABLE(trip_offers(people => 8000, seed => 3, drivers => 30)))"
+    );
+    for workers in [1, 2, 5] {
+        let rows = sql(folder, workers, &query);
+        let mut rows: Vec<String> = rows.lines().skip(1).map(str::to_owned).collect();
+        rows.sort();
+        assert!(rows == expected, "{workers} workers: {} and {} rows", rows.len(), expected.len());
+    }
+    // In a divided city: each region by itself.
+    let part = "SELECT *, CAST(origin_x_m / 8000 AS BIGINT) AS part FROM";
+    let query = format!(
+        "{SHARES} FROM mergestream(share_rides(\
+         splitstream(({part} trip_requests(people => 8000, seed => 3, drivers => 30)), 4, route => part), \
+         TABLE(splitstream(({part} trip_offers(people => 8000, seed => 3, drivers => 30)), 4, route => part))))"
+    );
+    let divided = sql(folder, 2, &query);
+    assert_eq!(divided.lines().count() - 1, expected.len(), "everybody has a row");
+    assert!(divided.lines().filter(|line| line.contains(",2,")).count() > 100);
+    // Both name the same people.
+    let twice =
+        "SELECT * FROM share_rides(trip_requests(people => 8000), TABLE(trip_offers(people => 8000)))";
+    let ended: Ended = tidemill(folder, &["sql", "-c", twice]).output().expect("it starts").into();
+    ended.tells(&["give every request and every offer an id of its own"]);
+}
+
+#[test]
+fn wrong_arguments_of_ride_sharing_are_refused() {
+    let folder = folder_with(&[("requests.csv", "7,60,660,0,0,5000,0\n"), ("offers.csv", "x\n")]);
+    let folder = folder.path();
+    let with = |rest: &str| run(folder, &format!("trips run --input requests.csv --offers {rest}"));
+    with("none.csv").expect(2).tells(&["none.csv: no such file"]);
+    with("requests.csv").expect(2).tells(&["name two files"]);
+    with("offers.csv --max-share 3").expect(2).tells(&["--max-share", "cannot be used with"]);
+    with("offers.csv --out offers.csv").expect(2).tells(&["offers.csv is the input"]);
+    with("offers.csv --partition spq").expect(2).tells(&["--history"]);
+    with("offers.csv").expect(0).shows(&["1 bad line left out", "offers.csv, line 1: it has 1 fields"]);
+    run(folder, "trips generate --out requests.csv --drivers 10").expect(2).tells(&["--offers"]);
+}
+
 #[cfg(feature = "sql")]
 #[test]
 fn wrong_calls_in_sql_say_what_would_be_right() {

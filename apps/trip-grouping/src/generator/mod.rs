@@ -9,7 +9,10 @@
 
 mod city;
 mod day;
+mod drivers;
 mod random;
+
+pub use drivers::DayWithOffers;
 
 use thiserror::Error;
 
@@ -47,6 +50,12 @@ pub enum GeneratorError {
     #[error("people is {given}; a city has 1 to {PEOPLE_MAX}")]
     People {
         /// The number asked for.
+        given: u32,
+    },
+    /// More than all.
+    #[error("the drivers are {given} percent of the people; there are at most 100")]
+    Drivers {
+        /// The percentage asked for.
         given: u32,
     },
     /// Longer than the day.

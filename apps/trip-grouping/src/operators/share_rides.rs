@@ -37,24 +37,17 @@ impl Operator for ShareRides {
     fn rows(&mut self, input: usize, rows: Rows<'_>, _output: &mut Output) -> Result<(), Cause> {
         if input == OFFERS {
             for offer in schema::offers_of(&rows) {
-                let id = offer.trip.id;
-                let refused =
-                    |reason: String| format!("share_rides: offer {id}: {reason}; leave such offers out");
-                offer
-                    .trip
-                    .check()
-                    .map_err(|error| Cause::user(refused(error.to_string())).with_source(error))?;
-                offer.check().map_err(|error| Cause::user(refused(error.to_string())).with_source(error))?;
-                self.sharing.add_offer(offer);
+                let refused = |reason: &dyn std::error::Error| refused("offer", offer.trip.id, reason);
+                offer.trip.check().map_err(|error| refused(&error))?;
+                offer.check().map_err(|error| refused(&error))?;
+                self.sharing.add_offer(offer).map_err(|error| refused(&error))?;
             }
             return Ok(());
         }
         for request in schema::requests_of(&rows, 0) {
-            request.check().map_err(|error| {
-                let text = format!("share_rides: request {}: {error}; leave such requests out", request.id);
-                Cause::user(text).with_source(error)
-            })?;
-            self.sharing.add_request(request);
+            let refused = |reason: &dyn std::error::Error| refused("request", request.id, reason);
+            request.check().map_err(|error| refused(&error))?;
+            self.sharing.add_request(request).map_err(|error| refused(&error))?;
         }
         Ok(())
     }
@@ -109,6 +102,10 @@ impl Operator for ShareRides {
             .map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
         Ok(())
     }
+}
+
+fn refused(record: &str, id: i64, reason: &dyn std::error::Error) -> Cause {
+    Cause::user(format!("share_rides: {record} {id}: {reason}; leave such {record}s out"))
 }
 
 fn read_offer(reader: &mut SnapshotReader<'_>) -> Result<Offer, Cause> {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::{Cause, EventTime};
 use tidemill_linear_road::generator::{GeneratorConfig, MINUTES_MAX, PEAK_REPORTS_PER_SECOND_MAX};
 use tidemill_linear_road::source::{LinearRoadReports, linear_road_reports_schema};
@@ -11,7 +12,7 @@ use tidemill_sql::{
     SourceDefinition,
 };
 use tidemill_trip_grouping::generator::{self, PEOPLE_MAX};
-use tidemill_trip_grouping::source::{TripRequests, trip_requests_schema};
+use tidemill_trip_grouping::source::{TripOffers, TripRequests, trip_offers_schema, trip_requests_schema};
 
 use super::group_trips::GroupTripsFunction;
 use super::share_rides::ShareRidesFunction;
@@ -25,12 +26,16 @@ pub(crate) fn register(planner: &mut Planner) {
     let reports = Generator::new("the traffic of Linear Road", REPORTS_ARGUMENTS, linear_road_reports);
     let requests = Generator::new("requests for trips of a city's people", REQUESTS_ARGUMENTS, trip_requests);
     planner.register_generator(NAME, reports);
+    let offers =
+        Generator::new("offers of rides in the cars of a city's people", OFFERS_ARGUMENTS, trip_offers);
     planner.register_generator(REQUESTS, requests);
+    planner.register_generator(OFFERS, offers);
     planner.register_operator("group_trips", Arc::new(GroupTripsFunction));
     planner.register_operator("share_rides", Arc::new(ShareRidesFunction));
 }
 
 const REQUESTS: &str = "trip_requests";
+const OFFERS: &str = "trip_offers";
 
 const fn integer(
     name: &'static str,
@@ -45,6 +50,19 @@ const fn integer(
 const REQUESTS_ARGUMENTS: &[OptionDefinition] = &[
     integer("people", 1, PEOPLE_MAX as i64, "600000", "how many people make a request on the day"),
     integer("seed", 0, i64::MAX, "7", "another seed makes other requests"),
+    integer("drivers", 0, 100, "0", "percent of the trips that trip_offers has instead"),
+];
+
+const OFFERS_ARGUMENTS: &[OptionDefinition] = &[
+    integer(
+        "people",
+        1,
+        PEOPLE_MAX as i64,
+        "600000",
+        "how many people make a request or an offer on the day",
+    ),
+    integer("seed", 0, i64::MAX, "7", "another seed makes other offers"),
+    integer("drivers", 0, 100, "20", "percent of the trips that are offered"),
 ];
 
 /// A number as it was declared, so that it fits.
@@ -52,25 +70,47 @@ fn number<T: TryFrom<i64>>(arguments: &DeclaredValues, name: &str, default: T) -
     arguments.integer(name).and_then(|value| value.try_into().ok()).unwrap_or(default)
 }
 
-/// `trip_requests(people => 600000, seed => 7)`
+/// `trip_requests(people => 600000, seed => 7, drivers => 0)`
 fn trip_requests(arguments: &DeclaredValues) -> Result<SourceDefinition, Cause> {
-    let defaults = generator::GeneratorConfig::default();
-    let config = generator::GeneratorConfig {
-        people: number(arguments, "people", defaults.people),
-        seed: number(arguments, "seed", defaults.seed),
-        ..defaults
+    let (config, drivers) = (city(arguments), number(arguments, "drivers", 0));
+    let open = move |columns: Option<&[usize]>| {
+        Projected::open(TripRequests::with_drivers(config, drivers)?, columns)
     };
-    let open = move |columns: Option<&[usize]>| Projected::open(TripRequests::new(config)?, columns);
-    let schema = trip_requests_schema();
-    let column =
-        schema.index_of("requested").map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
     Ok(SourceDefinition {
-        event_time: Some(EventTime { column, delay_ns: 0 }),
+        event_time: requested_in(&trip_requests_schema())?,
         ordered: true,
         is_finite: true,
         is_repeatable: true,
-        ..SourceDefinition::new(REQUESTS, schema, Arc::new(open))
+        ..SourceDefinition::new(REQUESTS, trip_requests_schema(), Arc::new(open))
     })
+}
+
+/// `trip_offers(people => 600000, seed => 7, drivers => 20)`
+fn trip_offers(arguments: &DeclaredValues) -> Result<SourceDefinition, Cause> {
+    let (config, drivers) = (city(arguments), number(arguments, "drivers", 20));
+    let open = move |columns: Option<&[usize]>| Projected::open(TripOffers::new(config, drivers)?, columns);
+    Ok(SourceDefinition {
+        event_time: requested_in(&trip_offers_schema())?,
+        ordered: true,
+        is_finite: true,
+        is_repeatable: true,
+        ..SourceDefinition::new(OFFERS, trip_offers_schema(), Arc::new(open))
+    })
+}
+
+fn city(arguments: &DeclaredValues) -> generator::GeneratorConfig {
+    let defaults = generator::GeneratorConfig::default();
+    generator::GeneratorConfig {
+        people: number(arguments, "people", defaults.people),
+        seed: number(arguments, "seed", defaults.seed),
+        ..defaults
+    }
+}
+
+fn requested_in(schema: &SchemaRef) -> Result<Option<EventTime>, Cause> {
+    let column =
+        schema.index_of("requested").map_err(|error| Cause::bug(error.to_string()).with_source(error))?;
+    Ok(Some(EventTime { column, delay_ns: 0 }))
 }
 
 const REPORTS_ARGUMENTS: &[OptionDefinition] = &[
@@ -125,7 +165,9 @@ mod tests {
         assert_eq!(default_of(REPORTS_ARGUMENTS, "seed"), defaults.seed);
         assert_eq!(default_of(REPORTS_ARGUMENTS, "peak"), u64::from(defaults.peak_reports_per_second));
         let defaults = generator::GeneratorConfig::default();
-        assert_eq!(default_of(REQUESTS_ARGUMENTS, "people"), u64::from(defaults.people));
-        assert_eq!(default_of(REQUESTS_ARGUMENTS, "seed"), defaults.seed);
+        for arguments in [REQUESTS_ARGUMENTS, OFFERS_ARGUMENTS] {
+            assert_eq!(default_of(arguments, "people"), u64::from(defaults.people));
+            assert_eq!(default_of(arguments, "seed"), defaults.seed);
+        }
     }
 }

@@ -1,8 +1,10 @@
 //! `tidemill trips ...`: one file per subcommand.
 
+mod bad_lines;
 mod bench;
 mod criteria;
 mod generate;
+mod rides;
 mod run;
 
 use clap::Subcommand;

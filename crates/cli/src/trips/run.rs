@@ -9,23 +9,29 @@ use tidemill_engine::Cause;
 use tidemill_trip_grouping::bench::PERIOD_S;
 use tidemill_trip_grouping::criteria::Criteria;
 use tidemill_trip_grouping::partitioner::{PartitionerPlan, Partitioning};
-use tidemill_trip_grouping::request_file::read_all;
+use tidemill_trip_grouping::ride_run::RideRunOptions;
 use tidemill_trip_grouping::run::{RunOptions, RunSummary, run};
 use tidemill_trip_grouping::savings::Savings;
+use tidemill_trip_grouping::trip_file::read_all;
 
+use super::bad_lines::bad_lines;
 use super::criteria::CriteriaArguments;
+use super::rides;
 use crate::exit::Exit;
 use crate::quantity::{count, counted, short, time};
 use crate::{interrupt, linear_road, terminal};
 
 /// Group the requests of a file into shares: those that one ride serves
 ///
+/// With --offers, people with cars take others along: a car leaves as soon as somebody is found whose detour its owner
+/// accepts. Requests need not be served.
+///
 /// Shows each hour of the day once its shares are made, and a summary at the end. Bad lines are counted and left out. The
 /// file may be compressed with zstd; `-` is standard input.
 #[derive(Debug, Args)]
 #[command(after_help = concat!(
     "Examples:\n  tidemill trips run --input requests.csv\n  tidemill trips run --input requests.csv --partition akd \
-     --groups 16 --out shares.csv\n\n",
+     --groups 16 --out shares.csv\n  tidemill trips run --input requests.csv --offers offers.csv --out rides.csv\n\n",
     exit_codes!()
 ))]
 pub(crate) struct RunArguments {
@@ -35,6 +41,9 @@ pub(crate) struct RunArguments {
     /// File for the shares, a line for each request; replaced if it exists
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// File of offers of rides, in the order of their times: people with cars take others along
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["max_share", "min_savings", "order"])]
+    offers: Option<PathBuf>,
     /// How requests are divided into groups that know nothing of each other: none, rr (in turn), spq and skd (point quad
     /// and k-d tree, from an earlier day), apq and akd (the same, from the last ten minutes), sparse and weighed (akd, cut
     /// where requests are sparse)
@@ -55,6 +64,13 @@ pub(crate) struct RunArguments {
 
 impl RunArguments {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        match self.offers.clone() {
+            Some(offers) => rides::run(self.ride_options(offers)?),
+            None => self.run_shares(),
+        }
+    }
+
+    fn run_shares(self) -> anyhow::Result<Exit> {
         let options = self.options()?;
         let stop = interrupt::flag()?;
         let (mut shown, mut is_first) = (Ok(()), true);
@@ -74,23 +90,37 @@ impl RunArguments {
     fn options(self) -> anyhow::Result<RunOptions> {
         let criteria = self.criteria.criteria();
         criteria.check().map_err(|error| Cause::user(error.to_string()).with_source(error))?;
+        let (partitioner, workers) = (self.partitioner()?, self.workers());
+        let RunArguments { input, out, .. } = self;
+        Ok(RunOptions { input, out, workers, partitioner, criteria })
+    }
+
+    fn ride_options(self, offers: PathBuf) -> anyhow::Result<RideRunOptions> {
+        let (partitioner, workers) = (self.partitioner()?, self.workers());
+        let cycle_s = self.criteria.criteria().cycle;
+        let RunArguments { input: requests, out, .. } = self;
+        Ok(RideRunOptions { requests, offers, out, workers, partitioner, cycle_s })
+    }
+
+    fn workers(&self) -> usize {
+        let available = || thread::available_parallelism().map_or(1, usize::from);
+        self.workers.unwrap_or_else(available)
+    }
+
+    fn partitioner(&self) -> anyhow::Result<PartitionerPlan> {
         let is_whole = self.partition == Partitioning::Unpartitioned;
         let groups = self.groups.unwrap_or(if is_whole { 1 } else { 16 });
         let history = match &self.history {
             Some(path) => read_all(path)?.0,
             None => Vec::new(),
         };
-        let partitioner =
-            PartitionerPlan::new(self.partition, groups, PERIOD_S, &history).map_err(|error| {
-                let remedy = match self.partition.is_static() && history.is_empty() {
-                    true => "; name its file with --history (tidemill trips generate --seed 8 makes one)",
-                    false => "",
-                };
-                Cause::user(format!("{error}{remedy}")).with_source(error)
-            })?;
-        let available = || thread::available_parallelism().map_or(1, usize::from);
-        let workers = self.workers.unwrap_or_else(available);
-        Ok(RunOptions { input: self.input, out: self.out, workers, partitioner, criteria })
+        Ok(PartitionerPlan::new(self.partition, groups, PERIOD_S, &history).map_err(|error| {
+            let remedy = match self.partition.is_static() && history.is_empty() {
+                true => "; name its file with --history (tidemill trips generate --seed 8 makes one)",
+                false => "",
+            };
+            Cause::user(format!("{error}{remedy}")).with_source(error)
+        })?)
     }
 }
 
@@ -136,10 +166,7 @@ fn text(summary: &RunSummary, options: &RunOptions) -> String {
             100.0 * options.criteria.savings_max()
         );
     }
-    if summary.bad_lines.count > 0 {
-        text += &format!("\n{} left out:", counted(summary.bad_lines.count, "bad line"));
-        summary.bad_lines.examples.iter().for_each(|example| text += &format!("\n  {example}"));
-    }
+    text += &bad_lines(&summary.bad_lines);
     if let Some(out) = &options.out {
         text += &format!("\nshares are in {}", out.display());
     }
