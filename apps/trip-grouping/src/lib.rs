@@ -12,6 +12,7 @@ pub mod grouping;
 pub mod hour_tally;
 pub mod operators;
 pub mod partitioner;
+pub mod pictures;
 pub mod query;
 pub mod request;
 mod result_file;

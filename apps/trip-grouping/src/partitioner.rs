@@ -190,7 +190,8 @@ impl PartitionerPlan {
     }
 }
 
-const DIMENSIONS: usize = 4;
+/// A request is a point of four dimensions.
+pub const DIMENSIONS: usize = 4;
 
 fn point_of(request: &Request) -> [f64; DIMENSIONS] {
     [request.origin.x_m, request.origin.y_m, request.destination.x_m, request.destination.y_m]
@@ -251,6 +252,20 @@ impl Partitioner {
             region
         };
         (u64::from(region) * u64::from(self.groups) / u64::from(count)) as u32
+    }
+
+    /// Where the regions lie now: for each of them from where to where each dimension goes, in the order origin x, origin y,
+    /// destination x, destination y. Without regions there are none.
+    pub fn bounds(&self) -> Vec<[(f64, f64); DIMENSIONS]> {
+        let bounds: Vec<Vec<(f64, f64)>> = match &self.regioning {
+            Regioning::Turns(_) => Vec::new(),
+            Regioning::Static(regions) => (0..regions.count()).map(|region| regions.bounds(region)).collect(),
+            Regioning::Adaptive(regions) => {
+                (0..regions.count()).map(|region| regions.bounds(region)).collect()
+            }
+        };
+        // Regions that were computed from no points have no dimensions.
+        bounds.into_iter().filter_map(|bounds| bounds.try_into().ok()).collect()
     }
 
     /// Writes the state.

@@ -6,6 +6,7 @@ use std::path::Path;
 use tidemill_engine::{Cause, CycleOutput, Sink};
 
 use crate::hour_tally::HourTally;
+use crate::pictures::Pictures;
 use crate::request::Request;
 use crate::result_file::ResultFile;
 use crate::savings::Savings;
@@ -63,6 +64,7 @@ pub struct RideFile {
     tally: HourTally<RideSavings>,
     /// Of cycles that are prepared and not committed.
     prepared: Vec<Outcome>,
+    pictures: Option<Pictures>,
 }
 
 impl RideFile {
@@ -75,7 +77,13 @@ impl RideFile {
             Some(path) => ResultFile::create(path, text::SHARE_HEADER)?,
             None => ResultFile::default(),
         };
-        Ok(RideFile { file, tally, prepared: Vec::new() })
+        Ok(RideFile { file, tally, prepared: Vec::new(), pictures: None })
+    }
+
+    /// Draws the rides, too.
+    #[must_use]
+    pub fn with_pictures(self, pictures: Option<Pictures>) -> Self {
+        RideFile { pictures, ..self }
     }
 }
 
@@ -100,6 +108,12 @@ impl Sink for RideFile {
 
     fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
         self.file.commit()?;
+        if let Some(pictures) = &self.pictures {
+            self.prepared.iter().try_for_each(|outcome| match outcome {
+                Outcome::Ride(share) => pictures.share(share),
+                Outcome::Unserved(grouped, request) => pictures.unserved(*grouped, request),
+            })?;
+        }
         let outcomes = self.prepared.drain(..).map(|outcome| (outcome.grouped(), outcome));
         self.tally.add(outcomes, |sums, outcome| match outcome {
             Outcome::Ride(share) => sums.people.add(&share),

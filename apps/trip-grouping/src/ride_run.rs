@@ -7,6 +7,7 @@ use tidemill_engine::{Cause, Chunk, Status};
 
 use crate::hour_tally::HourTally;
 use crate::partitioner::PartitionerPlan;
+use crate::pictures::Pictures;
 use crate::query;
 use crate::request::Request;
 use crate::ride_file::{RideFile, RideSavings};
@@ -25,6 +26,8 @@ pub struct RideRunOptions {
     pub offers: PathBuf,
     /// The file of rides; `None`: they are only summed up.
     pub out: Option<PathBuf>,
+    /// The folder for a picture of each hour; `None`: nothing is drawn.
+    pub pictures: Option<PathBuf>,
     /// The number of worker threads.
     pub workers: usize,
     /// How trips are divided into groups.
@@ -83,8 +86,11 @@ pub fn run_rides(
         }
     }
     check_not_replaced(options.out.as_deref(), &[&options.requests, &options.offers])?;
+    let draws = |folder: &PathBuf| Pictures::create(folder, &options.partitioner);
+    let pictures = options.pictures.as_ref().map(draws).transpose()?;
     let tally = HourTally::default();
     let sink = RideFile::new(options.out.as_deref(), tally.clone())?;
+    let sink = sink.with_pictures(pictures.clone());
     let plan = query::rides_plan(options.partitioner.clone(), options.cycle_s)?;
     let (mut shown, mut requests, mut offers) = (ShownHours::default(), 0, 0);
     let next = || {
@@ -97,11 +103,15 @@ pub fn run_rides(
         let read_offers = trips.iter().filter(|trip| matches!(trip, Trip::Offer(_))).count();
         offers += read_offers as u64;
         requests += (trips.len() - read_offers) as u64;
+        if let Some(pictures) = &pictures {
+            pictures.request(trips.iter().map(Trip::request));
+        }
         let chunks = trips.chunks(CHUNK_REQUESTS).map(chunk_of).collect::<Result<_, _>>()?;
         trips.clear();
         Ok(Some(chunks))
     };
     let status = drive(plan, Box::new(sink), options.workers, next)?;
+    pictures.map_or(Ok(()), |pictures| pictures.finish())?;
     let by_hour = tally.by_hour();
     shown.show_all(&by_hour, &mut show);
     let stopped = stop.load(Ordering::Relaxed);

@@ -7,6 +7,7 @@ use tidemill_engine::{Cause, Chunk, Engine, Plan, Sink, Status};
 
 use crate::criteria::Criteria;
 use crate::partitioner::PartitionerPlan;
+use crate::pictures::Pictures;
 use crate::query;
 use crate::request::Request;
 use crate::savings::Savings;
@@ -24,6 +25,8 @@ pub struct RunOptions {
     pub input: PathBuf,
     /// The file of shares; `None`: they are only summed up.
     pub out: Option<PathBuf>,
+    /// The folder for a picture of each hour; `None`: nothing is drawn.
+    pub pictures: Option<PathBuf>,
     /// The number of worker threads.
     pub workers: usize,
     /// How requests are divided into groups.
@@ -64,11 +67,14 @@ pub fn run(
         }
     }
     check_not_replaced(options.out.as_deref(), &[&options.input])?;
+    let draws = |folder: &PathBuf| Pictures::create(folder, &options.partitioner);
+    let pictures = options.pictures.as_ref().map(draws).transpose()?;
     let tally = Tally::default();
     let sink = match &options.out {
         Some(path) => ShareFile::create(path, tally.clone())?,
         None => ShareFile::without_file(tally.clone()),
     };
+    let sink = sink.with_pictures(pictures.clone());
     let plan = query::plan(options.partitioner.clone(), options.criteria)?;
     let mut shown = ShownHours::default();
     let next = || {
@@ -76,11 +82,15 @@ pub fn run(
         if requests.is_empty() && (stop.load(Ordering::Relaxed) || !file.read(&mut requests)?) {
             return Ok(None);
         }
+        if let Some(pictures) = &pictures {
+            pictures.request(&requests);
+        }
         let chunks = requests.chunks(CHUNK_REQUESTS).map(chunk_of).collect::<Result<_, _>>()?;
         requests.clear();
         Ok(Some(chunks))
     };
     let status = drive(plan, Box::new(sink), options.workers, next)?;
+    pictures.map_or(Ok(()), |pictures| pictures.finish())?;
     let by_hour = tally.by_hour();
     shown.show_all(&by_hour, &mut show);
     let stopped = stop.load(Ordering::Relaxed);

@@ -6,6 +6,7 @@ use std::path::Path;
 use tidemill_engine::{Cause, CycleOutput, Sink};
 
 use crate::hour_tally::HourTally;
+use crate::pictures::Pictures;
 use crate::result_file::ResultFile;
 use crate::savings::Savings;
 use crate::schema;
@@ -22,12 +23,13 @@ pub struct ShareFile {
     tally: Tally,
     /// Shares of cycles that are prepared and not committed.
     prepared: Vec<Share>,
+    pictures: Option<Pictures>,
 }
 
 impl ShareFile {
     /// Only sums up.
     pub fn without_file(tally: Tally) -> Self {
-        ShareFile { file: ResultFile::default(), tally, prepared: Vec::new() }
+        ShareFile { file: ResultFile::default(), tally, prepared: Vec::new(), pictures: None }
     }
 
     /// Creates the file, and replaces an earlier one.
@@ -37,6 +39,12 @@ impl ShareFile {
     pub fn create(path: &Path, tally: Tally) -> Result<Self, Cause> {
         let file = ResultFile::create(path, text::SHARE_HEADER)?;
         Ok(ShareFile { file, ..ShareFile::without_file(tally) })
+    }
+
+    /// Draws the shares, too.
+    #[must_use]
+    pub fn with_pictures(self, pictures: Option<Pictures>) -> Self {
+        ShareFile { pictures, ..self }
     }
 }
 
@@ -54,6 +62,9 @@ impl Sink for ShareFile {
 
     fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
         self.file.commit()?;
+        if let Some(pictures) = &self.pictures {
+            self.prepared.iter().try_for_each(|share| pictures.share(share))?;
+        }
         self.tally
             .add(self.prepared.drain(..).map(|share| (share.grouped, share)), |sum, share| sum.add(&share));
         Ok(())

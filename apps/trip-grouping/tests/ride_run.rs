@@ -21,6 +21,7 @@ fn options(folder: &Path, workers: usize, partitioner: PartitionerPlan) -> RideR
         requests: folder.join("requests.csv"),
         offers: folder.join("offers.csv"),
         out: Some(folder.join("rides.csv")),
+        pictures: None,
         workers,
         partitioner,
         cycle_s: CYCLE,

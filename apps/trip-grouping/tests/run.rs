@@ -14,6 +14,7 @@ fn options(folder: &std::path::Path) -> RunOptions {
     RunOptions {
         input: folder.join("requests.csv"),
         out: Some(folder.join("shares.csv")),
+        pictures: None,
         workers: 2,
         partitioner: PartitionerPlan::new(Partitioning::AdaptiveKdTree, 16, 600, &[]).unwrap(),
         criteria: Criteria::default(),

@@ -224,6 +224,11 @@ fn wrong_arguments_and_inputs_are_refused() {
     ]);
     run(folder, "trips run --input requests.csv --partition skd --history requests.csv").expect(0);
     run(folder, "trips run --input requests.csv --out no/such/folder.csv").expect(1).tells(&["cannot write"]);
+    run(folder, "trips run --input requests.csv --pictures requests.csv").expect(1).tells(&["cannot write"]);
+    run(folder, "trips run --input requests.csv --pictures hours")
+        .expect(0)
+        .shows(&["pictures are in hours"]);
+    assert!(fs::read_to_string(folder.join("hours/00.svg")).unwrap().ends_with("</svg>\n"));
 }
 
 #[test]

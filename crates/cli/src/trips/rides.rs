@@ -76,5 +76,8 @@ fn text(summary: &RideRunSummary, options: &RideRunOptions) -> String {
     if let Some(out) = &options.out {
         text += &format!("\nrides are in {}", out.display());
     }
+    if let Some(folder) = &options.pictures {
+        text += &format!("\npictures are in {}", folder.display());
+    }
     text
 }

@@ -41,6 +41,9 @@ pub(crate) struct RunArguments {
     /// File for the shares, a line for each request; replaced if it exists
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Folder for pictures, created if it does not exist: a map of the shares of each hour, as SVG
+    #[arg(long, value_name = "DIR")]
+    pictures: Option<PathBuf>,
     /// File of offers of rides, in the order of their times: people with cars take others along
     #[arg(long, value_name = "FILE", conflicts_with_all = ["max_share", "min_savings", "order"])]
     offers: Option<PathBuf>,
@@ -91,15 +94,15 @@ impl RunArguments {
         let criteria = self.criteria.criteria();
         criteria.check().map_err(|error| Cause::user(error.to_string()).with_source(error))?;
         let (partitioner, workers) = (self.partitioner()?, self.workers());
-        let RunArguments { input, out, .. } = self;
-        Ok(RunOptions { input, out, workers, partitioner, criteria })
+        let RunArguments { input, out, pictures, .. } = self;
+        Ok(RunOptions { input, out, pictures, workers, partitioner, criteria })
     }
 
     fn ride_options(self, offers: PathBuf) -> anyhow::Result<RideRunOptions> {
         let (partitioner, workers) = (self.partitioner()?, self.workers());
         let cycle_s = self.criteria.criteria().cycle;
-        let RunArguments { input: requests, out, .. } = self;
-        Ok(RideRunOptions { requests, offers, out, workers, partitioner, cycle_s })
+        let RunArguments { input: requests, out, pictures, .. } = self;
+        Ok(RideRunOptions { requests, offers, out, pictures, workers, partitioner, cycle_s })
     }
 
     fn workers(&self) -> usize {
@@ -169,6 +172,9 @@ fn text(summary: &RunSummary, options: &RunOptions) -> String {
     text += &bad_lines(&summary.bad_lines);
     if let Some(out) = &options.out {
         text += &format!("\nshares are in {}", out.display());
+    }
+    if let Some(folder) = &options.pictures {
+        text += &format!("\npictures are in {}", folder.display());
     }
     text
 }
