@@ -123,6 +123,7 @@ pub struct PartitionerPlan {
     partitioning: Partitioning,
     groups: u32,
     period: i64,
+    history: i64,
     /// The borders of a static partitioning.
     splits: Vec<f64>,
 }
@@ -154,7 +155,21 @@ impl PartitionerPlan {
             }
             _ => Vec::new(),
         };
-        Ok(PartitionerPlan { partitioning, groups, period, splits })
+        Ok(PartitionerPlan { partitioning, groups, period, history: period, splits })
+    }
+
+    /// Adaptive borders are computed from the requests of this time before, instead of the period: a longer one has more
+    /// requests, so that borders move less; a shorter one follows faster.
+    ///
+    /// ```
+    /// use tidemill_trip_grouping::partitioner::{PartitionerPlan, Partitioning};
+    /// let plan = PartitionerPlan::new(Partitioning::AdaptiveKdTree, 16, 600, &[])?.with_history(3600);
+    /// assert_eq!(plan.groups(), 16);
+    /// # Ok::<(), tidemill_trip_grouping::partitioner::PartitionerError>(())
+    /// ```
+    #[must_use]
+    pub fn with_history(self, history: i64) -> Self {
+        PartitionerPlan { history, ..self }
     }
 
     /// How many groups there are.
@@ -165,7 +180,7 @@ impl PartitionerPlan {
     /// A partitioner that has seen no request yet.
     pub fn start(&self) -> Partitioner {
         let adaptive = |method| {
-            Regioning::Adaptive(Box::new(AdaptiveRegions::new(method, self.period, self.period, RECENT_MAX)))
+            Regioning::Adaptive(Box::new(AdaptiveRegions::new(method, self.history, self.period, RECENT_MAX)))
         };
         let tree = |cuts| Method::KdTree { levels: levels(self.groups), cuts };
         let regioning = match self.partitioning {

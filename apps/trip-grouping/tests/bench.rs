@@ -2,8 +2,8 @@
 //! comes out as in the paper.
 
 use tidemill_trip_grouping::bench::{
-    LOADS, Results, answer_times, answers_table, by_groups_tables, by_load_tables, compared, load_of,
-    savings_chart, serial_table, statements, time_chart,
+    LOADS, Results, answer_times, answers_table, by_groups_tables, by_history_tables, by_load_tables, charts,
+    compared, goals, load_of, open_questions, serial_table, statements,
 };
 use tidemill_trip_grouping::criteria::Criteria;
 use tidemill_trip_grouping::generator::GeneratorConfig;
@@ -15,7 +15,7 @@ fn a_small_city_is_measured_and_told() {
     let criteria = Criteria::default();
     let mut told = 0;
     let results = Results::measure(city, criteria, |_| told += 1).unwrap();
-    assert_eq!(told, 5 + 7 * (4 + 5));
+    assert_eq!(told, 5 + 7 * (4 + 5) + 4 * 3);
     let day = city.day().unwrap();
     for (every, serial) in LOADS.into_iter().zip(&results.serial) {
         assert_eq!(serial.savings.requests, load_of(&day.requests, every).len() as u64);
@@ -36,18 +36,39 @@ fn a_small_city_is_measured_and_told() {
     for name in ["rr", "spq", "skd", "apq", "akd", "sparse", "weighed"] {
         assert_eq!(
             tables.lines().filter(|line| line.starts_with(&format!("| {name} |"))).count(),
-            8,
+            11,
             "{tables}"
         );
     }
     assert!(!tables.contains("NaN") && !tables.contains("|  |"), "{tables}");
+    assert_eq!(tables.matches("1,000 requests cost").count(), 2);
     assert_eq!(serial_table("One group", &results.serial).lines().count(), 3 + 2 + 5);
     let statements = statements(&results);
     assert_eq!(statements.len(), 12);
     let rising = statements.iter().find(|statement| statement.text == "savings rise with the load").unwrap();
     assert!(rising.holds, "{}", rising.numbers);
-    for chart in [time_chart(&results), savings_chart(&results)] {
-        assert_eq!(chart.matches("<polyline").count(), 7);
+    // The paper's own history and period are among those that are compared.
+    let own = results.history(600, 600).unwrap();
+    let akd = results.groups(Partitioning::AdaptiveKdTree, 16).unwrap();
+    assert_eq!((own.savings, own.largest), (akd.savings, akd.largest));
+    assert_ne!(own.savings, results.history(3600, 600).unwrap().savings);
+    let tables = by_history_tables(&results);
+    assert_eq!(tables.lines().filter(|line| line.starts_with("| 7200 |")).count(), 3, "{tables}");
+    assert!(!tables.contains("NaN") && !tables.contains("|  |"), "{tables}");
+    assert_eq!(open_questions(&results).len(), 2);
+    for (name, chart) in charts(&results) {
+        // By load there is one group, too.
+        let curves = if name.ends_with("by-load.svg") { 8 } else { 7 };
+        assert_eq!(chart.matches("<polyline").count(), curves, "{name}");
+        assert!(!chart.contains("NaN"), "{name} {chart}");
+    }
+    // Adaptive trees are as even in the busiest hour as over the day; static ones are not.
+    let in_busiest_hour = |partitioning| results.groups(partitioning, 16).unwrap().largest_in_busiest_hour;
+    assert!(in_busiest_hour(Partitioning::AdaptiveKdTree) < in_busiest_hour(Partitioning::StaticKdTree));
+    assert!(in_busiest_hour(Partitioning::RoundRobin) < 1.02);
+    // Each request is paid for, by the energy or the time that is counted.
+    for measured in &results.by_groups {
+        assert!(measured.used.processor_s >= 0.9 * measured.total_time().as_secs_f64());
     }
 }
 
@@ -65,5 +86,12 @@ fn cycles_are_answered_one_by_one() {
         day.requests.iter().filter(|request| request.requested < end && request.expires >= end).count()
     });
     assert_eq!(answers.waiting_max, waiting.max().unwrap());
+    let goals = |cycle_s| goals(std::slice::from_ref(&answers), cycle_s);
+    assert!(
+        goals(60).iter().all(|goal| goal.holds && goal.numbers.contains("2 workers ")),
+        "{:?}",
+        goals(60)
+    );
+    assert!(!goals(0)[1].holds, "nothing is answered in no time");
     assert_eq!(answers_table(&[answers]).lines().count(), 3 + 2 + 1);
 }

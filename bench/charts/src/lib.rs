@@ -53,7 +53,8 @@ const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 400.0;
 const MARGIN: f64 = 60.0;
 const LEGEND: f64 = 120.0;
-const COLORS: [&str; 7] = ["#555555", "#c0392b", "#b9770e", "#8e44ad", "#1b6ca8", "#27803b", "#16a085"];
+const COLORS: [&str; 8] =
+    ["#555555", "#c0392b", "#b9770e", "#8e44ad", "#1b6ca8", "#27803b", "#16a085", "#d81b7a"];
 
 impl Chart {
     /// A chart with a title, and a name for the horizontal axis.

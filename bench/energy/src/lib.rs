@@ -97,6 +97,22 @@ impl Used {
             None => format!("{:.3} processor s", self.processor_s / parts),
         }
     }
+
+    /// What a thousand of many small parts of the work cost: joules, or if energy is not counted, milliseconds of a processor.
+    ///
+    /// ```
+    /// use tidemill_energy::Used;
+    /// let used = |joules| Used { processor_s: 0.75, joules };
+    /// assert_eq!(used(Some(12.0)).cost_of_thousand(250_000.0), "0.048 J");
+    /// assert_eq!(used(None).cost_of_thousand(250_000.0), "3.00 processor ms");
+    /// ```
+    pub fn cost_of_thousand(&self, parts: f64) -> String {
+        let thousands = parts / 1000.0;
+        match self.joules {
+            Some(joules) => format!("{:.3} J", joules / thousands),
+            None => format!("{:.2} processor ms", 1e3 * self.processor_s / thousands),
+        }
+    }
 }
 
 /// The counters of processor packages, and of memory that is not a part of them.

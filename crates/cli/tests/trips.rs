@@ -224,6 +224,8 @@ fn wrong_arguments_and_inputs_are_refused() {
     ]);
     run(folder, "trips run --input requests.csv --partition skd --history requests.csv").expect(0);
     run(folder, "trips run --input requests.csv --out no/such/folder.csv").expect(1).tells(&["cannot write"]);
+    run(folder, "trips run --input requests.csv --recent 0").expect(2).tells(&["--recent"]);
+    run(folder, "trips run --input requests.csv --recent 3600").expect(0);
     run(folder, "trips run --input requests.csv --pictures requests.csv").expect(1).tells(&["cannot write"]);
     run(folder, "trips run --input requests.csv --pictures hours")
         .expect(0)
@@ -241,9 +243,12 @@ fn the_experiments_are_told_and_drawn() {
         "| akd |",
         "## What the paper says",
         "savings rise with the load",
+        "| load | requests | time, ms | 1,000 requests cost |",
+        "the query groups the day in less than 10 s: **holds**",
         "pictures are in",
     ]);
-    for name in ["time.svg", "savings.svg"] {
+    let by_groups = ["time.svg", "savings.svg", "time-to-round-robin.svg", "cost.svg"];
+    for name in by_groups.into_iter().chain(["time-by-load.svg", "savings-by-load.svg"]) {
         assert!(fs::read_to_string(folder.join("pictures").join(name)).unwrap().contains(">weighed</text>"));
     }
 }

@@ -66,8 +66,9 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What an application may depend on: the public API only, like a user's own, and charts for its benchmarks.
-pub const APPS_ALLOWED: &[&str] = &["tidemill-engine", "tidemill-connect", "tidemill-charts"];
+/// What an application may depend on: the public API only, like a user's own, charts for its benchmarks, and what they use.
+pub const APPS_ALLOWED: &[&str] =
+    &["tidemill-engine", "tidemill-connect", "tidemill-charts", "tidemill-energy"];
 
 /// Foreign packages that one of ours alone may name: rule, prefix of their names, our package.
 pub const SOLE_USERS: &[(&str, &str, &str)] = &[

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tidemill_energy::{Meter, Used};
 use tidemill_engine::{Cause, Counter, Engine};
 
 use crate::criteria::Criteria;
@@ -19,6 +20,8 @@ pub struct AnswerTimes {
     pub workers: usize,
     /// The whole day at once, as fast as it goes: from the first request to the last share.
     pub day: Duration,
+    /// The energy of the machine, or the processor time of all threads, for the whole day at once.
+    pub used: Used,
     /// For each grouping cycle with requests, from its last request to its shares, ascending.
     pub cycles: Vec<Duration>,
     /// The most requests that waited at the end of a cycle.
@@ -46,14 +49,23 @@ pub fn answer_times(
     criteria: Criteria,
     workers: usize,
 ) -> Result<AnswerTimes, Cause> {
+    let meter = Meter::start();
     let (day, _, savings) = run(requests.chunks(1024), partitioner, criteria, workers, false)?;
+    let used = meter.used();
     let minutes = requests.chunk_by(|a, b| a.requested / criteria.cycle == b.requested / criteria.cycle);
     let (_, mut cycles, of_cycles) = run(minutes, partitioner, criteria, workers, true)?;
     if of_cycles.requests != savings.requests {
         return Err(Cause::bug("the two runs did not serve the same requests"));
     }
     cycles.sort_unstable();
-    Ok(AnswerTimes { workers, day, cycles, waiting_max: waiting_max(requests, criteria.cycle), savings })
+    Ok(AnswerTimes {
+        workers,
+        day,
+        used,
+        cycles,
+        waiting_max: waiting_max(requests, criteria.cycle),
+        savings,
+    })
 }
 
 /// The time of the whole run and of each part.

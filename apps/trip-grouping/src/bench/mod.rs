@@ -5,14 +5,18 @@
 //! that other programs on the machine do not count.
 
 mod answers;
+mod charts;
+mod goals;
 mod measure;
 mod statements;
 mod tables;
 
 pub use answers::{AnswerTimes, answer_times};
+pub use charts::charts;
+pub use goals::goals;
 pub use measure::{Measured, Serial, measure, serial};
-pub use statements::{Statement, statements};
-pub use tables::{answers_table, by_groups_tables, by_load_tables, savings_chart, serial_table, time_chart};
+pub use statements::{Statement, open_questions, statements};
+pub use tables::{answers_table, by_groups_tables, by_history_tables, by_load_tables, serial_table};
 
 use tidemill_engine::Cause;
 
@@ -28,6 +32,11 @@ pub const GROUPS: [u32; 4] = [2, 4, 8, 16];
 /// How often borders are renewed, in seconds.
 pub const PERIOD_S: i64 = 600;
 
+/// From how many seconds before borders are computed, where the paper leaves open how long is best.
+pub const HISTORIES_S: [i64; 4] = [600, 1800, 3600, 7200];
+/// How often they are renewed, likewise.
+pub const PERIODS_S: [i64; 3] = [60, 600, 3600];
+
 /// The requests of a load.
 pub fn load_of(requests: &[Request], every: usize) -> Vec<Request> {
     requests.iter().step_by(every.max(1)).copied().collect()
@@ -36,6 +45,10 @@ pub fn load_of(requests: &[Request], every: usize) -> Vec<Request> {
 /// The partitionings that are compared: all that divide.
 pub fn compared() -> impl Iterator<Item = Partitioning> {
     PARTITIONINGS.into_iter().map(|(_, partitioning)| partitioning).skip(1)
+}
+
+fn histories() -> impl Iterator<Item = (i64, i64)> {
+    HISTORIES_S.into_iter().flat_map(|history_s| PERIODS_S.map(|period_s| (history_s, period_s)))
 }
 
 /// Everything that was measured.
@@ -49,6 +62,8 @@ pub struct Results {
     pub by_groups: Vec<Measured>,
     /// Sixteen groups, for each load and each partitioning.
     pub by_load: Vec<Measured>,
+    /// Adaptive k-d trees in sixteen groups with the full load, for each history and each period.
+    pub by_history: Vec<(i64, i64, Measured)>,
 }
 
 impl Results {
@@ -72,6 +87,7 @@ impl Results {
             cheapest_first: Vec::new(),
             by_groups: Vec::new(),
             by_load: Vec::new(),
+            by_history: Vec::new(),
         };
         for every in LOADS {
             tell(&format!("one group, 1/{every} of the load"));
@@ -95,7 +111,21 @@ impl Results {
                 results.by_load.push(measure(partitioning, every, &requests, &plan, criteria));
             }
         }
+        for (history_s, period_s) in histories() {
+            tell(&format!("borders from the last {history_s} s, renewed after {period_s} s"));
+            let plan = PartitionerPlan::new(Partitioning::AdaptiveKdTree, 16, period_s, &[]);
+            let plan = plan.map_err(|error| user(&error))?.with_history(history_s);
+            let measured = measure(Partitioning::AdaptiveKdTree, 1, &day.requests, &plan, criteria);
+            results.by_history.push((history_s, period_s, measured));
+        }
         Ok(results)
+    }
+
+    /// What was measured with borders from this history that are renewed after this period.
+    pub fn history(&self, history_s: i64, period_s: i64) -> Option<&Measured> {
+        let found =
+            self.by_history.iter().find(|(history, period, _)| (*history, *period) == (history_s, period_s));
+        found.map(|(.., measured)| measured)
     }
 
     /// What was measured for the full load in this many groups.

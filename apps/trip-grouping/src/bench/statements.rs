@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::measure::Measured;
-use super::{GROUPS, LOADS, Results};
+use super::{GROUPS, HISTORIES_S, LOADS, PERIODS_S, Results};
 use crate::partitioner::Partitioning::{
     self, AdaptiveKdTree, AdaptivePointQuad, RoundRobin, StaticKdTree, StaticPointQuad,
 };
@@ -28,6 +28,31 @@ pub fn statements(results: &Results) -> Vec<Statement> {
     let of_savings =
         [turns_lose, full_load_keeps, small_load_keeps, nearly_equal, savings_rise, understated, best];
     all.iter().chain(&of_savings).map(|statement| statement(results)).collect()
+}
+
+/// What the paper leaves to future work (III 7), as far as our measurements decide it.
+pub fn open_questions(results: &Results) -> Vec<Statement> {
+    let kept = |history_s, period_s| saved(results.history(history_s, period_s)) / serial(results, 1);
+    let listed = |histories: &[i64], periods: &[i64]| {
+        let pairs = histories
+            .iter()
+            .flat_map(|history_s| periods.iter().map(move |period_s| (*history_s, *period_s)));
+        let number =
+            |(history_s, period_s)| format!("{history_s}/{period_s} s {:.3}", kept(history_s, period_s));
+        pairs.map(number).collect::<Vec<_>>().join(", ")
+    };
+    vec![
+        Statement {
+            text: "borders from a longer history keep more savings: of an hour more than of ten minutes",
+            holds: kept(3600, 600) > kept(600, 600),
+            numbers: format!("akd, 16 groups, history/renewal: {}", listed(&HISTORIES_S, &[600])),
+        },
+        Statement {
+            text: "more frequent renewal keeps more savings",
+            holds: kept(600, 60) > kept(600, 600) && kept(600, 600) > kept(600, 3600),
+            numbers: format!("akd, 16 groups, history/renewal: {}", listed(&[600], &PERIODS_S)),
+        },
+    ]
 }
 
 fn time(results: &Results, partitioning: Partitioning, groups: u32) -> Duration {

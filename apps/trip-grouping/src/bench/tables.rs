@@ -1,19 +1,20 @@
-//! What was measured, as Markdown tables and as curves.
+//! What was measured, as Markdown tables.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-use tidemill_charts::{Chart, Curve, Scale};
-
 use super::answers::AnswerTimes;
 use super::measure::{Measured, Serial};
-use super::{GROUPS, LOADS, Results, compared};
+use super::{GROUPS, HISTORIES_S, LOADS, PERIODS_S, Results, compared};
 use crate::partitioner::Partitioning;
+
+/// Joules, or if the machine does not count energy, processor time.
+const COST: &str = "1,000 requests cost";
 
 /// Table 1: one group at five loads.
 pub fn serial_table(title: &str, serial: &[Serial]) -> String {
-    let mut text =
-        heading(title, "load", &["requests", "time, ms", "of distance", "per request", "true", "too short"]);
+    let columns = ["requests", "time, ms", COST, "of distance", "per request", "true", "too short"];
+    let mut text = heading(title, "load", &columns);
     for serial in serial {
         let savings = &serial.savings;
         row(
@@ -22,6 +23,7 @@ pub fn serial_table(title: &str, serial: &[Serial]) -> String {
             [
                 savings.requests.to_string(),
                 milliseconds(serial.time),
+                serial.used.cost_of_thousand(savings.requests as f64),
                 format!("{:.3}", savings.of_distance()),
                 format!("{:.3}", savings.per_request()),
                 format!("{:.3}", serial.true_savings),
@@ -56,6 +58,12 @@ pub fn by_groups_tables(results: &Results) -> String {
     text += &table("Time / time of round robin", "partitioning", &columns, |partitioning| {
         measured(partitioning).zip(round_robin()).map(ratio).collect()
     });
+    text += &table(
+        &format!("{COST}: partitioner and all groups, full load"),
+        "partitioning",
+        &columns,
+        |partitioning| measured(partitioning).map(|measured| of(measured, cost)).collect(),
+    );
     text += &table("Savings of distance, full load", "partitioning", &columns, |partitioning| {
         measured(partitioning).map(|measured| of(measured, savings)).collect()
     });
@@ -66,6 +74,11 @@ pub fn by_groups_tables(results: &Results) -> String {
         measured(partitioning)
             .map(|measured| of(measured, |measured| format!("{:.2}", measured.largest)))
             .collect()
+    });
+    let title = "Largest group / equal groups, in the busiest hour";
+    text += &table(title, "partitioning", &columns, |partitioning| {
+        let largest = |measured: &Measured| format!("{:.2}", measured.largest_in_busiest_hour);
+        measured(partitioning).map(|measured| of(measured, largest)).collect()
     });
     text
 }
@@ -84,6 +97,12 @@ pub fn by_load_tables(results: &Results) -> String {
                 .collect()
         },
     );
+    text += &table(
+        &format!("{COST}: partitioner and all of 16 groups, by load"),
+        "partitioning",
+        &columns,
+        |partitioning| measured(partitioning).map(|measured| of(measured, cost)).collect(),
+    );
     text += &table("Savings of distance, 16 groups, by load", "partitioning", &columns, |partitioning| {
         measured(partitioning).map(|measured| of(measured, savings)).collect()
     });
@@ -100,10 +119,38 @@ pub fn by_load_tables(results: &Results) -> String {
     text
 }
 
+/// How long a history and how frequent a renewal should be (III 7).
+pub fn by_history_tables(results: &Results) -> String {
+    let columns: Vec<String> = PERIODS_S.iter().map(|period_s| format!("every {period_s} s")).collect();
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let mut text = String::new();
+    let mut add = |title: &str, show: &dyn Fn(&Measured) -> String| {
+        text += &heading(title, "history, s", &columns);
+        for history_s in HISTORIES_S {
+            let measured = PERIODS_S.map(|period_s| of(results.history(history_s, period_s), show));
+            row(&mut text, &history_s.to_string(), measured);
+        }
+    };
+    add("Savings / savings of one group, akd, 16 groups, by history and renewal of borders", &|measured| {
+        of_serial(results, measured)
+    });
+    add("Largest group / equal groups", &|measured| format!("{:.2}", measured.largest));
+    add(&format!("{COST}: partitioner and all groups"), &cost);
+    text
+}
+
 /// The whole query on the engine.
 pub fn answers_table(answers: &[AnswerTimes]) -> String {
-    let columns =
-        ["day, ms", "cycles", "median, ms", "99 %, ms", "longest, ms", "waiting at most", "of distance"];
+    let columns = [
+        "day, ms",
+        COST,
+        "cycles",
+        "median, ms",
+        "99 %, ms",
+        "longest, ms",
+        "waiting at most",
+        "of distance",
+    ];
     let mut text = heading("The query: a day at once, then cycle by cycle", "workers", &columns);
     for answer in answers {
         let quantile = |part| milliseconds(answer.quantile(part));
@@ -112,6 +159,7 @@ pub fn answers_table(answers: &[AnswerTimes]) -> String {
             &answer.workers.to_string(),
             [
                 milliseconds(answer.day),
+                answer.used.cost_of_thousand(answer.savings.requests as f64),
                 answer.cycles.len().to_string(),
                 quantile(0.5),
                 quantile(0.99),
@@ -124,28 +172,12 @@ pub fn answers_table(answers: &[AnswerTimes]) -> String {
     text
 }
 
-/// Seconds by the number of groups, as SVG.
-pub fn time_chart(results: &Results) -> String {
-    let chart = Chart::new("Time by number of groups, full load, s", "groups").y(Scale::Logarithmic);
-    chart.svg(&curves(results, |measured| measured.time().as_secs_f64()))
-}
-
-/// Savings of distance by the number of groups, as SVG.
-pub fn savings_chart(results: &Results) -> String {
-    let chart = Chart::new("Savings by number of groups, full load", "groups");
-    chart.svg(&curves(results, |measured| measured.savings.of_distance()))
-}
-
-fn curves(results: &Results, value: impl Fn(&Measured) -> f64) -> Vec<Curve> {
-    let points = |partitioning| {
-        let measured = GROUPS.iter().filter_map(move |groups| results.groups(partitioning, *groups));
-        measured.map(|measured| (f64::from(measured.groups), value(measured))).collect()
-    };
-    compared().map(|partitioning| Curve::new(partitioning.to_string(), points(partitioning))).collect()
-}
-
 fn of(measured: Option<&Measured>, show: impl Fn(&Measured) -> String) -> String {
     measured.map(show).unwrap_or_default()
+}
+
+fn cost(measured: &Measured) -> String {
+    measured.used.cost_of_thousand(measured.savings.requests as f64)
 }
 
 fn savings(measured: &Measured) -> String {

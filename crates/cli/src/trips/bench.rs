@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tidemill_engine::Cause;
 use tidemill_trip_grouping::bench::{
-    AnswerTimes, PERIOD_S, Results, answer_times, answers_table, by_groups_tables, by_load_tables,
-    savings_chart, serial_table, statements, time_chart,
+    AnswerTimes, PERIOD_S, Results, Statement, answer_times, answers_table, by_groups_tables,
+    by_history_tables, by_load_tables, charts, goals, open_questions, serial_table, statements,
 };
 use tidemill_trip_grouping::partitioner::{PartitionerPlan, Partitioning};
 
@@ -51,12 +51,12 @@ impl BenchArguments {
         terminal::show(&serial_table("One group, the cheapest share first", &results.cheapest_first))?;
         terminal::show(&by_groups_tables(&results))?;
         terminal::show(&by_load_tables(&results))?;
-        terminal::show(&answers_table(&self.answers()?))?;
-        terminal::show("\n## What the paper says\n")?;
-        for statement in statements(&results) {
-            let holds = if statement.holds { "holds" } else { "does not hold" };
-            terminal::show(&format!("- {}: **{holds}** ({})", statement.text, statement.numbers))?;
-        }
+        terminal::show(&by_history_tables(&results))?;
+        let answers = self.answers()?;
+        terminal::show(&answers_table(&answers))?;
+        list("What the paper says", &statements(&results))?;
+        list("What the paper leaves open", &open_questions(&results))?;
+        list("Goals", &goals(&answers, criteria.cycle))?;
         self.draw(&results)?;
         Ok(Exit::Done)
     }
@@ -75,13 +75,21 @@ impl BenchArguments {
 
     fn draw(&self, results: &Results) -> anyhow::Result<()> {
         let Some(folder) = &self.pictures else { return Ok(()) };
-        let pictures = [("time.svg", time_chart(results)), ("savings.svg", savings_chart(results))];
-        for (name, picture) in pictures {
+        for (name, picture) in charts(results) {
             let path = folder.join(name);
             fs::write(&path, picture).map_err(|error| cannot_write(&path, error))?;
         }
         terminal::show(&format!("\npictures are in {}", folder.display()))
     }
+}
+
+fn list(title: &str, statements: &[Statement]) -> anyhow::Result<()> {
+    terminal::show(&format!("\n## {title}\n"))?;
+    for statement in statements {
+        let holds = if statement.holds { "holds" } else { "does not hold" };
+        terminal::show(&format!("- {}: **{holds}** ({})", statement.text, statement.numbers))?;
+    }
+    Ok(())
 }
 
 fn cannot_write(path: &Path, error: std::io::Error) -> Cause {

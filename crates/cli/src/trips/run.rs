@@ -55,6 +55,10 @@ pub(crate) struct RunArguments {
     /// Number of groups [default: 16, or 1 without a partitioning]
     #[arg(long, value_name = "N")]
     groups: Option<u32>,
+    /// Seconds of requests that adaptive borders are computed from, every ten minutes; with more, borders move less
+    #[arg(long, value_name = "S", default_value_t = PERIOD_S,
+        value_parser = clap::value_parser!(i64).range(1..=86_400))]
+    recent: i64,
     /// File of an earlier day's requests, for spq and skd
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
@@ -117,13 +121,14 @@ impl RunArguments {
             Some(path) => read_all(path)?.0,
             None => Vec::new(),
         };
-        Ok(PartitionerPlan::new(self.partition, groups, PERIOD_S, &history).map_err(|error| {
+        let plan = PartitionerPlan::new(self.partition, groups, PERIOD_S, &history).map_err(|error| {
             let remedy = match self.partition.is_static() && history.is_empty() {
                 true => "; name its file with --history (tidemill trips generate --seed 8 makes one)",
                 false => "",
             };
             Cause::user(format!("{error}{remedy}")).with_source(error)
-        })?)
+        })?;
+        Ok(plan.with_history(self.recent))
     }
 }
 
