@@ -87,7 +87,7 @@ fn a_picture_shows_who_shares_and_who_does_not() {
     let (pictures, hours) = draw(folder.path(), Partitioning::Unpartitioned, 1, 2);
     assert_eq!((hours, pictures.len()), (vec![0], 1));
     let svg = &pictures["00.svg"];
-    assert!(svg.contains("3 people, 1 rides of two and more, 1 alone; "), "{svg}");
+    assert!(svg.contains("3 people: 1 ride of two or more, 1 alone; "), "{svg}");
     assert!(svg.contains(">rides, grey: alone<") && svg.contains("One group; no regions"));
     // The lead's trip: 790 units are 10.6 km, with 300 m at each side; and the detour of 100 m.
     let at = |metres: f64| format!("{:.1}", 30.0 + (metres + 300.0) / 10_600.0 * 790.0);

@@ -77,16 +77,25 @@ fn titles(svg: &mut String, hour: &Hour) {
     let savings = &hour.savings;
     let not_served = match hour.unserved_count {
         0 => String::new(),
-        count => format!(", {count} not served"),
+        count => format!(", {} not served", thousands(count)),
     };
     let numbers = format!(
-        "{} people, {} rides of two and more, {} alone{not_served}; {:.1} % of the distance saved",
-        savings.requests,
-        savings.shares,
-        savings.alone,
+        "{} people: {} {} of two or more, {} alone{not_served}; {:.1} % of the distance saved",
+        thousands(savings.requests),
+        thousands(savings.shares),
+        if savings.shares == 1 { "ride" } else { "rides" },
+        thousands(savings.alone),
         100.0 * savings.of_distance()
     );
     text(svg, (400.0, 32.0), "", &numbers);
+}
+
+/// `7489` as `7,489`.
+fn thousands(number: u64) -> String {
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", thousands(number / 1000), number % 1000),
+    }
 }
 
 fn map(svg: &mut String, map: &Projection, title: &str) {
