@@ -41,7 +41,17 @@ impl Fleet {
     /// Each gateway has a source, and the view has each report twice: once with its number, and once with the negative one. So
     /// its sum is 0 after each whole cycle.
     pub fn start(folder: &Path, gateways: usize, requests: u64) -> Fleet {
-        let server = Server::start(folder, &[]);
+        Fleet::start_with(folder, gateways, requests, &[])
+    }
+
+    /// As `start`, with options of the server.
+    pub fn start_with(
+        folder: &Path,
+        gateways: usize,
+        requests: u64,
+        options: &'static [&'static str],
+    ) -> Fleet {
+        let server = Server::start(folder, options);
         let mut client = server.connect();
         let (mut parts, mut senders) = (Vec::new(), Vec::new());
         expect(client.query("SET snapshot_every = '200 ms'").expect("it answers"), "SET");
@@ -89,6 +99,11 @@ impl Fleet {
         self.server.end_by("KILL");
         self.server.restart();
         self.client = self.server.connect();
+    }
+
+    /// Another session.
+    pub fn connect(&self) -> Client {
+        self.server.connect()
     }
 
     /// The process of a gateway.

@@ -6,6 +6,7 @@
 #[allow(dead_code)]
 mod client;
 mod fleet;
+mod hanging;
 #[path = "../../../connect/tests/ports/mod.rs"]
 mod ports;
 #[path = "../durable/sender.rs"]

@@ -73,8 +73,9 @@ impl Drop for Server {
 }
 
 fn command(folder: &Path, options: &[&str]) -> Command {
-    let arguments = ["serve", "--data", "tides", "--listen", "127.0.0.1:0", "--http", "off"];
-    let mut command = tidemill(folder, &[&arguments[..], options].concat());
+    let arguments = ["serve", "--data", "tides", "--listen", "127.0.0.1:0"];
+    let without_http = if options.contains(&"--http") { &[][..] } else { &["--http", "off"][..] };
+    let mut command = tidemill(folder, &[&arguments[..], without_http, options].concat());
     command.stdout(Stdio::null());
     command
 }

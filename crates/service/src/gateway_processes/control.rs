@@ -20,6 +20,10 @@ const CLOSE: u8 = 3;
 const DONE: u8 = 4;
 const FAILED: u8 = 5;
 const TABLES: u8 = 6;
+const AT_WORK: u8 = 7;
+
+/// How long a gateway that has an order may show no sign of work.
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a gateway is to do.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub(crate) enum Order {
 /// What a gateway answers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
+    /// The answer is still to come: the order is being carried out.
+    AtWork,
     Done,
     Failed(Cause),
     Tables(StatusTables),
@@ -89,20 +95,32 @@ impl Answer {
         send_frame(&mut stream, &self.encode())
     }
 
-    pub fn receive(stream: &UnixStream) -> io::Result<Answer> {
-        Answer::receive_from(stream)
+    /// The next answer.
+    ///
+    /// # Errors
+    /// If the gateway has ended, or shows no sign of work for this long.
+    pub fn receive(stream: &UnixStream, patience: Duration) -> io::Result<Answer> {
+        loop {
+            match Answer::receive_within(stream, patience)? {
+                Some(Answer::AtWork) => {}
+                Some(answer) => return Ok(answer),
+                None => return Err(silent(patience)),
+            }
+        }
     }
 
-    /// The next answer if it begins within this time; `None`: it is still to come. It is never taken in part.
+    /// The next answer, or sign of work, if it begins within this time; `None`: it is still to come. It is never taken in part.
     pub fn receive_within(mut stream: &UnixStream, time: Duration) -> io::Result<Option<Answer>> {
         let mut first = [0];
         stream.set_read_timeout(Some(time))?;
-        let begun = stream.read_exact(&mut first);
-        stream.set_read_timeout(None)?;
-        match begun {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            Err(error) => Err(error),
-            Ok(()) => Answer::receive_from(first.as_slice().chain(stream)).map(Some),
+        match stream.read_exact(&mut first) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            begun => begun?,
+        }
+        stream.set_read_timeout(Some(PATIENCE))?;
+        match Answer::receive_from(first.as_slice().chain(stream)) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(silent(PATIENCE)),
+            answer => answer.map(Some),
         }
     }
 
@@ -114,6 +132,7 @@ impl Answer {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         match self {
+            Answer::AtWork => bytes.put_u8(AT_WORK),
             Answer::Done => bytes.put_u8(DONE),
             Answer::Failed(cause) => {
                 bytes.put_u8(FAILED);
@@ -131,6 +150,7 @@ impl Answer {
     fn decode(bytes: &[u8]) -> Result<Answer, Malformed> {
         let mut fields = Fields(bytes);
         match fields.u8()? {
+            AT_WORK => Ok(Answer::AtWork),
             DONE => Ok(Answer::Done),
             FAILED => {
                 let fault = FAULTS.get(usize::from(fields.u8()?)).ok_or(Malformed)?;
@@ -144,6 +164,11 @@ impl Answer {
 
 /// By their numbers in messages.
 const FAULTS: [Fault; 4] = [Fault::User, Fault::Operation, Fault::Resource, Fault::Bug];
+
+fn silent(time: Duration) -> io::Error {
+    let message = format!("it has shown no sign of work for {} s", time.as_secs_f64());
+    io::Error::new(io::ErrorKind::TimedOut, message)
+}
 
 fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a message between server and gateway is damaged")
@@ -169,10 +194,30 @@ mod tests {
         Answer::Done.send(&gateway).unwrap();
         assert_eq!(Answer::receive_within(&server, soon).unwrap(), Some(Answer::Done));
         let failed = FAULTS.map(|fault| Answer::Failed(Cause::new(fault, "why")));
-        for answer in failed.into_iter().chain([Answer::Done, Answer::Tables(tables)]) {
+        for answer in failed.into_iter().chain([Answer::AtWork, Answer::Done, Answer::Tables(tables)]) {
             let bytes = answer.encode();
             assert_eq!(Answer::decode(&bytes), Ok(answer));
             (0..bytes.len()).for_each(|length| assert_eq!(Answer::decode(&bytes[..length]), Err(Malformed)));
         }
+    }
+
+    #[test]
+    fn who_is_at_work_is_waited_for_and_who_is_silent_is_not() {
+        let (server, gateway) = UnixStream::pair().unwrap();
+        let patience = Duration::from_millis(300);
+        let works = std::thread::spawn(move || {
+            for _ in 0..6 {
+                Answer::AtWork.send(&gateway).unwrap();
+                std::thread::sleep(patience / 3);
+            }
+            Answer::Done.send(&gateway).unwrap();
+            gateway
+        });
+        assert_eq!(Answer::receive(&server, patience).unwrap(), Answer::Done);
+        let gateway = works.join().unwrap();
+        let silent = Answer::receive(&server, patience).unwrap_err();
+        assert_eq!(silent.to_string(), "it has shown no sign of work for 0.3 s");
+        drop(gateway);
+        assert_eq!(Answer::receive(&server, patience).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use tidemill_engine::Cause;
 use tidemill_store::remote::Endpoint;
 
 use super::SOCKET;
-use super::control::{Answer, Order};
+use super::control::{Answer, Order, PATIENCE};
 use super::tables::StatusTables;
 use crate::catalog_record::CatalogRecord;
 
@@ -24,8 +24,6 @@ use crate::catalog_record::CatalogRecord;
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a process may take to end when its connection has ended.
 const END_TIME: Duration = Duration::from_secs(5);
-/// How long a process that is asked for its state may take.
-const REPORT_TIME: Duration = Duration::from_secs(5);
 /// The most answers that a process may owe before it is not asked any more.
 const OWED_MAX: u32 = 8;
 /// How long the server waits before it starts a process again: at first, and at most.
@@ -159,6 +157,7 @@ impl Gateway {
         let mut child = command.spawn().map_err(cannot)?;
         // The descriptor that the process has inherited is closed here, so that each sees the end of the other.
         drop(command);
+        server.set_write_timeout(Some(PATIENCE))?;
         let server = Arc::new(server);
         self.becomes(State::Beginning(Arc::clone(&server)));
         // While it begins, nothing else is defined at it.
@@ -168,7 +167,8 @@ impl Gateway {
             end(&mut child, &server);
             return Ok(None);
         };
-        let begun = Order::Apply(records).send(&server).and_then(|()| Answer::receive(&server));
+        // How long it takes depends on its journal. So it may take any time, as long as it works.
+        let begun = Order::Apply(records).send(&server).and_then(|()| Answer::receive(&server, PATIENCE));
         let failed = match begun {
             Ok(Answer::Done) => {
                 self.endpoint.is_at(&self.folder.join(SOCKET));
@@ -176,7 +176,10 @@ impl Gateway {
                 return Ok(Some(child));
             }
             Ok(Answer::Failed(cause)) => cause,
-            Ok(Answer::Tables(_)) => Cause::bug("it answers what it was not asked"),
+            Ok(Answer::Tables(_) | Answer::AtWork) => Cause::bug("it answers what it was not asked"),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Cause::operation(format!("its process hangs while it begins: {error}")).with_source(error)
+            }
             Err(error) => Cause::operation(format!("its process ends while it begins: {error}")),
         };
         end(&mut child, &server);
@@ -185,16 +188,14 @@ impl Gateway {
 
     /// Waits for the end of the process.
     fn wait(&self, child: &mut Child) -> io::Result<ExitStatus> {
-        let mut unwanted: Option<Instant> = None;
+        let mut given_up: Option<Instant> = None;
         loop {
             if let Some(status) = child.try_wait()? {
                 return Ok(status);
             }
-            if !self.is_wanted() && unwanted.get_or_insert_with(Instant::now).elapsed() > END_TIME {
-                // One that was told to end in order may take its time.
-                if self.here().is_none() {
-                    child.kill()?;
-                }
+            // One that was told to end in order may take its time, unless it hangs.
+            if self.here().is_none() && given_up.get_or_insert_with(Instant::now).elapsed() > END_TIME {
+                child.kill()?;
             }
             thread::sleep(LOOK);
         }
@@ -224,33 +225,54 @@ impl Gateway {
         match answer {
             Ok(Answer::Done) => Ok(()),
             Ok(Answer::Failed(cause)) => Err(self.named(cause)),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                let cause = Cause::operation(format!("its process hangs: {error}; it is started again"));
+                self.give_up(&server, cause.clone());
+                Err(self.named(cause))
+            }
             // It begins again, with all.
-            Ok(Answer::Tables(_)) | Err(_) => {
+            Ok(Answer::Tables(_) | Answer::AtWork) | Err(_) => {
                 let _ = server.shutdown(Shutdown::Both);
                 Ok(())
             }
         }
     }
 
-    /// What it says about itself; `None`: it is away.
-    pub fn report(&self) -> Option<StatusTables> {
-        let mut owed = self.orders.try_lock().ok()?;
+    /// Its process is of no use. The supervisor ends it, if it does not end by itself.
+    fn give_up(&self, server: &UnixStream, cause: Cause) {
+        self.endpoint.is_away(cause.to_string());
+        self.becomes(State::Away(cause));
+        let _ = server.shutdown(Shutdown::Both);
+    }
+
+    /// Asks what it says about itself; `None`: it is away, or does something else until then. Several gateways are asked beside
+    /// each other if all are asked before an answer is taken.
+    pub fn ask(&self, until: Instant) -> Option<PendingReport<'_>> {
+        let mut owed = loop {
+            match self.orders.try_lock() {
+                Ok(owed) => break owed,
+                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+                // Others ask, too.
+                Err(TryLockError::WouldBlock) if self.here().is_some() && Instant::now() < until => {
+                    thread::sleep(LOOK);
+                }
+                Err(TryLockError::WouldBlock) => return None,
+            }
+        };
         let (server, _) = self.here()?;
         if owed.0 < OWED_MAX {
             Order::Report.send(&server).ok()?;
             owed.0 += 1;
         }
-        match owed.last_within(&server, REPORT_TIME) {
-            Ok(Some(Answer::Tables(tables))) => Some(tables),
-            _ => None,
-        }
+        Some(PendingReport { owed, server })
     }
 
-    /// Why it is away; `None`: it is here, or has not begun yet.
-    pub fn problem(&self) -> Option<String> {
+    /// Why it is away, or says nothing.
+    pub fn problem(&self) -> String {
         match &*self.state() {
-            State::Away(cause) => Some(cause.to_string()),
-            State::New | State::Beginning(_) | State::Here { .. } => None,
+            State::Away(cause) => cause.to_string(),
+            State::New | State::Beginning(_) => "it is being started".to_owned(),
+            State::Here { .. } => "its process runs, and does not answer".to_owned(),
         }
     }
 
@@ -262,6 +284,7 @@ impl Gateway {
         if let State::Beginning(server) = &*self.state() {
             let _ = server.shutdown(Shutdown::Both);
         }
+        // Who gives an order does not wait for one that hangs for ever.
         let _orders = self.orders();
         if let Some((server, _)) = self.here() {
             let _ = Order::Close.send(&server);
@@ -296,22 +319,40 @@ impl Gateway {
     }
 }
 
+/// A gateway that was asked what it says about itself. Meanwhile it gets no orders.
+pub(crate) struct PendingReport<'a> {
+    owed: MutexGuard<'a, Owed>,
+    server: Arc<UnixStream>,
+}
+
+impl PendingReport<'_> {
+    /// The answer, if it comes until then.
+    pub fn tables(mut self, until: Instant) -> Option<StatusTables> {
+        match self.owed.last_until(&self.server, until) {
+            Ok(Some(Answer::Tables(tables))) => Some(tables),
+            _ => None,
+        }
+    }
+}
+
 impl Owed {
     /// The answer to the last order.
     fn answer(&mut self, server: &UnixStream) -> io::Result<Answer> {
         while self.0 > 0 {
-            Answer::receive(server)?;
+            Answer::receive(server, PATIENCE)?;
             self.0 -= 1;
         }
-        Answer::receive(server)
+        Answer::receive(server, PATIENCE)
     }
 
-    /// The last of the answers that are owed, if all come within this time.
-    fn last_within(&mut self, server: &UnixStream, time: Duration) -> io::Result<Option<Answer>> {
-        let until = Instant::now() + time;
+    /// The last of the answers that are owed, if all come until then.
+    fn last_until(&mut self, server: &UnixStream, until: Instant) -> io::Result<Option<Answer>> {
         loop {
             let left = until.saturating_duration_since(Instant::now()).max(LOOK);
             let Some(answer) = Answer::receive_within(server, left)? else { return Ok(None) };
+            if answer == Answer::AtWork {
+                continue;
+            }
             self.0 -= 1;
             if self.0 == 0 {
                 return Ok(Some(answer));

@@ -11,6 +11,7 @@ use tidemill_sql::{Definition, GatewayPlace, Planner, Settings, parse};
 use tidemill_store::Version;
 use tidemill_store::remote::{Moment, StoreDirectory, StoreServer};
 
+use super::at_work::at_work;
 use super::gateway_log::GatewayLog;
 use super::own_tables::own_tables;
 use crate::catalog_record::{CatalogRecord, StartedQuery};
@@ -37,9 +38,10 @@ pub fn serve_gateway(mut planner: Planner, name: &str, folder: &Path) -> Result<
     let settings = planner.settings_mut();
     settings.gateways = GatewayPlace::Here(name.to_owned());
     settings.journal = Some(journal.clone());
-    let opened = open(planner, records, &journal).and_then(|runtime| {
+    let opened = at_work(&server, || {
+        let runtime = open(planner, records, &journal)?;
         let readers = StoreServer::start(&folder.join(SOCKET), Arc::new(Stores(runtime.clone())))?;
-        Ok((runtime, readers))
+        Ok::<_, Cause>((runtime, readers))
     });
     let (runtime, readers) = match opened {
         Ok(opened) => opened,
@@ -83,14 +85,19 @@ fn open(planner: Planner, records: Vec<CatalogRecord>, journal: &Path) -> Result
 
 /// Applies records and answers. A definition that fails here ends the process: it begins again with all of them, and without that one.
 fn apply_all(runtime: &Runtime, records: Vec<CatalogRecord>, server: &UnixStream) -> Result<(), Cause> {
-    for record in records {
-        let defines = matches!(record, CatalogRecord::Definition(_));
-        if let Err(cause) = apply(runtime, record) {
+    let failed = at_work(server, || {
+        records.into_iter().find_map(|record| {
+            let defines = matches!(record, CatalogRecord::Definition(_));
+            apply(runtime, record).err().map(|cause| (defines, cause))
+        })
+    });
+    match failed {
+        None => Ok(Answer::Done.send(server)?),
+        Some((defines, cause)) => {
             Answer::Failed(cause.clone()).send(server)?;
-            return if defines { Err(cause) } else { Ok(()) };
+            if defines { Err(cause) } else { Ok(()) }
         }
     }
-    Ok(Answer::Done.send(server)?)
 }
 
 fn apply(runtime: &Runtime, record: CatalogRecord) -> Result<(), Cause> {

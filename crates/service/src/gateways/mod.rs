@@ -4,6 +4,7 @@
 //! the parts of the views whose sources enter there. The server starts it, says what to run, and starts it again when it ends; what
 //! it had is in its own journal. Whoever reads such a view asks each gateway for its part.
 
+mod at_work;
 mod gateway_log;
 mod gateway_process;
 mod own_tables;

@@ -16,6 +16,8 @@ use crate::{Runtime, Session};
 const BEGIN_TIME: Duration = Duration::from_secs(60);
 /// How long one waits for the end of a gateway without views.
 const END_TIME: Duration = Duration::from_secs(10);
+/// How long gateways may take to say how they are.
+const REPORT_TIME: Duration = Duration::from_secs(5);
 /// The longest path of a Unix socket.
 const SOCKET_PATH_MAX: usize = 107;
 
@@ -108,8 +110,14 @@ impl Runtime {
     pub fn status_tables(&self) -> StatusTables {
         let mut tables = own_tables(self, "");
         let Some(gateways) = self.gateways() else { return tables };
-        for (name, gateway) in gateways.running() {
-            let mut found = gateway.report().unwrap_or_else(|| away(&gateway));
+        let running = gateways.running();
+        let until = Instant::now() + REPORT_TIME;
+        // All are asked before an answer is taken: they answer beside each other.
+        let asked: Vec<_> =
+            running.iter().map(|(name, gateway)| (name, gateway, gateway.ask(until))).collect();
+        for (name, gateway, asked) in asked {
+            let found = asked.and_then(|asked| asked.tables(until));
+            let mut found = found.unwrap_or_else(|| away(gateway));
             for row in &mut found.queries {
                 if let Some(query) = row.first_mut() {
                     *query = format!("{query} at {name}");
@@ -184,7 +192,6 @@ impl Session {
 }
 
 fn away(gateway: &Gateway) -> StatusTables {
-    let reason = gateway.problem().unwrap_or_else(|| "it is being started".to_owned());
-    let query = ["views", "away", "", "", "", &reason].map(str::to_owned).to_vec();
+    let query = ["views", "away", "", "", "", &gateway.problem()].map(str::to_owned).to_vec();
     StatusTables { queries: vec![query], ..StatusTables::default() }
 }
