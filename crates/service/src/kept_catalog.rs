@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_engine::Cause;
-use tidemill_sql::{Catalog, Definition, ViewHandle};
+use tidemill_sql::{Catalog, Definition, GatewayRows, ViewHandle};
 use tidemill_store::remote::Endpoint;
 
 use crate::catalog_log::CatalogLog;
@@ -107,6 +107,12 @@ impl KeptCatalog {
     /// How readers know this gateway.
     pub fn endpoint(&self, gateway: &str) -> Arc<Endpoint> {
         endpoint_of(lock(&self.versions).gateways.get_or_insert_with(BTreeMap::new), gateway)
+    }
+
+    /// Whether these are still the parts of a view: it was neither dropped nor replaced.
+    pub fn has_parts(&self, view: &GatewayRows) -> bool {
+        let versions = lock(&self.versions);
+        versions.readable.gateway_rows(view.name()).is_some_and(|newest| newest.is_same(view))
     }
 
     /// The newest version, without the rows of views that run.

@@ -8,8 +8,8 @@ use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::{
-    Catalog, Name, Opened, OptionGroup, ParameterType, Pipeline, Planner, Prepared, Problem,
-    Reply as Planned, Settings, ShowKind, Statement, StatementKind, Turns, ViewHandle, closest,
+    Catalog, Opened, OptionGroup, ParameterType, Pipeline, Planner, Prepared, Reply as Planned, Settings,
+    ShowKind, Statement, StatementKind, Turns, closest,
 };
 
 use crate::announcement::{announced, stays};
@@ -229,9 +229,7 @@ impl Session {
             return Ok(Reply::Text(text));
         }
         if let StatementKind::Subscribe(name) = &statement.kind {
-            let view = self.subscribed(name, statement)?;
-            let changes = Subscription::new(&self.runtime, view, self.cancellation());
-            return Ok(Reply::Changes(Box::new(changes)));
+            return Ok(Reply::Changes(Box::new(self.subscribe(name, statement)?)));
         }
         match &statement.kind {
             StatementKind::Stop(_) | StatementKind::Start(_) => {
@@ -305,35 +303,12 @@ impl Session {
     /// The error, with its place.
     pub fn columns(&mut self, statement: &Statement) -> Result<Option<SchemaRef>, Error> {
         if let StatementKind::Subscribe(name) = &statement.kind {
-            let view = self.subscribed(name, statement)?;
-            return Ok(Some(SchemaRef::clone(view.changes().schema())));
+            return Ok(Some(self.subscribed_columns(name, statement)?));
         }
         let turns = Arc::clone(&self.turns);
         let _planning = planning(&turns, statement)?;
         self.refresh();
         Ok(self.planner.columns(statement)?)
-    }
-
-    /// The view that a statement subscribes to.
-    fn subscribed(&self, name: &Name, statement: &Statement) -> Result<ViewHandle, Error> {
-        if let Some(view) = self.runtime.running_view(name.as_str()) {
-            return Ok(view);
-        }
-        let names = self.runtime.catalog().names();
-        if names.iter().any(|known| known == name.as_str()) {
-            let message =
-                format!("`{name}` is not a materialized view that runs, so it has no changes to follow");
-            let error = statement.error(name.span, message);
-            let hint = "keep its rows: CREATE MATERIALIZED VIEW name AS SELECT ...; SUBSCRIBE TO name";
-            return Err(error.with_hint(hint).into());
-        }
-        let error = statement.error(name.span, format!("there is no view `{name}`"));
-        let mut error = match closest(name.as_str(), names.iter().map(String::as_str)) {
-            Some(meant) => error.with_hint(format!("did you mean {meant}?")),
-            None => error.with_hint("SHOW VIEWS"),
-        };
-        error.problem = Problem::UnknownRelation;
-        Err(error.into())
     }
 
     fn query(&self, prepared: Prepared) -> Query {

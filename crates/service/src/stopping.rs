@@ -178,7 +178,7 @@ impl Runtime {
     }
 
     /// Whether a query that has ended continues where it was.
-    fn has_state(&self, query: &NamedQuery) -> bool {
+    pub(crate) fn has_state(&self, query: &NamedQuery) -> bool {
         let folder = self.settings_of(&query.identity.kept).ok().and_then(|settings| settings.journal);
         folder.is_some_and(|folder| {
             folder.is_dir() && inspect::query(&folder).is_ok_and(|query| query.is_some())

@@ -12,7 +12,7 @@ use crate::patience::Patience;
 use crate::{Cancellation, Runtime};
 
 /// A waiting subscriber notices a change, or that it was cancelled, at most this late.
-const LOOK_MAX: Duration = Duration::from_millis(20);
+pub(crate) const LOOK_MAX: Duration = Duration::from_millis(20);
 
 /// Whether there will be more changes of a view.
 pub(crate) enum Future {
@@ -47,6 +47,44 @@ pub(crate) enum Future {
 /// assert_eq!(rows, 3);
 /// ```
 pub struct Subscription {
+    schema: SchemaRef,
+    changes: Box<dyn Iterator<Item = Result<RecordBatch, Cause>>>,
+}
+
+impl Subscription {
+    pub(crate) fn new(
+        schema: SchemaRef,
+        changes: impl Iterator<Item = Result<RecordBatch, Cause>> + 'static,
+    ) -> Subscription {
+        Subscription { schema, changes: Box::new(changes) }
+    }
+
+    /// Follows a view of this process.
+    pub(crate) fn here(runtime: &Runtime, view: ViewHandle, cancellation: Cancellation) -> Subscription {
+        let (changes, requests) = (view.changes(), cancellation.requests());
+        let schema = SchemaRef::clone(changes.schema());
+        Subscription::new(
+            schema,
+            ChangesHere { runtime: runtime.clone(), view, changes, cancellation, requests },
+        )
+    }
+
+    /// The columns: `cycle`, `change`, `gateway` if the view has parts at gateways, and those of the view.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+impl Iterator for Subscription {
+    type Item = Result<RecordBatch, Cause>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.changes.next()
+    }
+}
+
+/// The changes of a view whose query runs in this process.
+struct ChangesHere {
     runtime: Runtime,
     view: ViewHandle,
     changes: ViewChanges,
@@ -55,26 +93,14 @@ pub struct Subscription {
     requests: u32,
 }
 
-impl Subscription {
-    pub(crate) fn new(runtime: &Runtime, view: ViewHandle, cancellation: Cancellation) -> Subscription {
-        let (changes, requests) = (view.changes(), cancellation.requests());
-        Subscription { runtime: runtime.clone(), view, changes, cancellation, requests }
-    }
-
-    /// The columns: `cycle`, `change`, and those of the view.
-    pub fn schema(&self) -> &SchemaRef {
-        self.changes.schema()
-    }
-}
-
-impl Iterator for Subscription {
+impl Iterator for ChangesHere {
     type Item = Result<RecordBatch, Cause>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let patience = Patience::up_to(LOOK_MAX);
         loop {
             if self.cancellation.requests() > self.requests {
-                return Some(Err(Cause::operation("the subscription was cancelled")));
+                return Some(Err(cancelled()));
             }
             // Before the last look at the rows: what came until the end is given.
             let future = self.runtime.future_of(&self.view);
@@ -84,19 +110,27 @@ impl Iterator for Subscription {
             match future {
                 Future::Open => thread::sleep(patience.wait()),
                 Future::Over => return None,
-                Future::Gone => {
-                    let name = self.view.name();
-                    return Some(Err(Cause::operation(format!(
-                        "view '{name}' was dropped or replaced, and the subscription ends with it; SUBSCRIBE TO it \
-                         again once there is one"
-                    ))));
-                }
-                Future::Failed(mut cause) => {
-                    let name = self.view.name();
-                    cause.message = format!("the query of view '{name}' has failed: {cause}").into();
-                    return Some(Err(cause));
-                }
+                Future::Gone => return Some(Err(gone(self.view.name()))),
+                Future::Failed(cause) => return Some(Err(failed(self.view.name(), cause))),
             }
         }
     }
+}
+
+pub(crate) fn cancelled() -> Cause {
+    Cause::operation("the subscription was cancelled")
+}
+
+/// There is no such view any more.
+pub(crate) fn gone(view: &str) -> Cause {
+    Cause::operation(format!(
+        "view '{view}' was dropped or replaced, and the subscription ends with it; SUBSCRIBE TO it again once there is \
+         one"
+    ))
+}
+
+/// The query of a view has failed.
+pub(crate) fn failed(view: &str, cause: Cause) -> Cause {
+    let reason = cause.to_string();
+    cause.map_message(|_| format!("the query of view '{view}' has failed: {reason}"))
 }

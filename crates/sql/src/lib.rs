@@ -54,6 +54,7 @@ pub use self::query::state_of::{STATE_OF, rows_of, state_of};
 pub use self::query::status::{QueryObserver, QueryStatus};
 pub use self::query::view::ViewHandle;
 pub use self::query::view_changes::ViewChanges;
+pub use self::relations::gateway_rows::GatewayRows;
 pub use self::relations::projected::Projected;
 pub use self::relations::source_definition::{DurableStream, OpenSource, SourceDefinition};
 pub use self::settings::Settings;

@@ -52,11 +52,19 @@ pub struct Change {
 /// ```
 pub struct Follower {
     reader: StoreReader,
-    /// What it has given; `None`: nothing yet.
-    given: Option<Given>,
+    progress: Progress,
+}
+
+/// What a follower has given.
+enum Progress {
+    Nothing,
+    /// Another follower has given everything up to this cycle.
+    ByAnother(u64),
+    All(Given),
 }
 
 /// The version up to which a follower has given changes.
+#[derive(Clone)]
 struct Given {
     cycle: u64,
     /// The rows of each fragment: the number of the first one, and one past that of the last.
@@ -66,7 +74,13 @@ struct Given {
 impl Follower {
     /// Follows the store from the rows that it has at the first look.
     pub fn new(reader: &StoreReader) -> Follower {
-        Follower { reader: reader.clone(), given: None }
+        Follower { reader: reader.clone(), progress: Progress::Nothing }
+    }
+
+    /// Continues behind a cycle up to which another follower has given all changes. The store is the same one, or was restored
+    /// from a snapshot since, and has each cycle as before.
+    pub fn after(reader: &StoreReader, cycle: u64) -> Follower {
+        Follower { reader: reader.clone(), progress: Progress::ByAnother(cycle) }
     }
 
     /// The store.
@@ -76,7 +90,11 @@ impl Follower {
 
     /// The cycle up to which it has given all changes; `None`: it has given nothing yet.
     pub fn cycle(&self) -> Option<u64> {
-        self.given.as_ref().map(|given| given.cycle)
+        match &self.progress {
+            Progress::Nothing => None,
+            Progress::ByAnother(cycle) => Some(*cycle),
+            Progress::All(given) => Some(given.cycle),
+        }
     }
 
     /// What the next cycle that changed something has changed; the first time, all rows. `None`: there is none yet. It does
@@ -87,13 +105,21 @@ impl Follower {
     /// after the last one given. The changes in between cannot be known any more.
     pub fn next_change(&mut self) -> Result<Option<Change>, Cause> {
         let newest = self.reader.latest();
-        let Some(given) = &self.given else {
-            return self.begin(newest);
+        let given = match &self.progress {
+            Progress::Nothing => return self.begin(newest),
+            Progress::ByAnother(cycle) => match given_until(&newest, *cycle)? {
+                Some(given) => given,
+                None => return Ok(None),
+            },
+            Progress::All(given) => given.clone(),
         };
         let mut marks = Vec::with_capacity(newest.fragments.len());
         for (fragment, (first, end)) in newest.fragments.iter().zip(&given.rows) {
             let kept = &fragment.published.marks;
-            let Some(mark) = kept.first_after(given.cycle) else { return Ok(None) };
+            let Some(mark) = kept.first_after(given.cycle) else {
+                self.progress = Progress::All(given);
+                return Ok(None);
+            };
             let has_gap = fragment.published.gone.is_some_and(|gone| {
                 // The rows of the version that was given are needed too, if there were any.
                 let is_given_gone = kept.oldest().is_none_or(|oldest| oldest.cycle > given.cycle);
@@ -105,8 +131,9 @@ impl Follower {
             marks.push(mark);
         }
         let Some(cycle) = marks.first().map(|mark| mark.cycle) else { return Ok(None) };
-        let change = change(&newest, given, cycle, &marks)?;
-        self.given = Some(Given { cycle, rows: marks.iter().map(|mark| (mark.first, mark.end)).collect() });
+        let change = change(&newest, &given, cycle, &marks)?;
+        let rows = marks.iter().map(|mark| (mark.first, mark.end)).collect();
+        self.progress = Progress::All(Given { cycle, rows });
         Ok(Some(change))
     }
 
@@ -115,12 +142,35 @@ impl Follower {
         let Some(cycle) = published else { return Ok(None) };
         let added = newest.select(&Selection::default())?.batches;
         let rows = newest.fragments.iter().map(|fragment| (fragment.first, fragment.end)).collect();
-        self.given = Some(Given { cycle, rows });
+        self.progress = Progress::All(Given { cycle, rows });
         Ok(match added.is_empty() {
             true => None,
             false => Some(Change { cycle, removed: Vec::new(), added }),
         })
     }
+}
+
+/// Which rows a store had after a cycle; `None`: it has not reached it yet.
+///
+/// # Errors
+/// [`Cause::resource`] if that is no longer known.
+fn given_until(newest: &Version, cycle: u64) -> Result<Option<Given>, Cause> {
+    let mut rows = Vec::with_capacity(newest.fragments.len());
+    for fragment in newest.fragments.iter() {
+        let published = &fragment.published;
+        if published.newest_cycle.is_none_or(|newest| newest < cycle) {
+            return Ok(None);
+        }
+        rows.push(
+            match (published.marks.last_before(|mark| mark.cycle <= cycle), published.marks.oldest()) {
+                (Some(mark), _) => (mark.first, mark.end),
+                (None, Some(oldest)) if published.gone.is_some() => return Err(behind(cycle, oldest)),
+                // No rows had come by then.
+                (None, _) => (0, 0),
+            },
+        );
+    }
+    Ok(Some(Given { cycle, rows }))
 }
 
 /// The first row and the end of a part of a fragment, given its mark and the same of the rows before.

@@ -4,14 +4,20 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tempfile::TempDir;
 use tidemill_core::Cause;
+use tidemill_core::arrow::array::cast::AsArray;
+use tidemill_core::arrow::array::types::Int64Type;
 use tidemill_core::arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
-use tidemill_store::remote::{Endpoint, Moment, RemoteVersion, StoreDirectory, StoreServer};
-use tidemill_store::{Area, Selection, StoreConfig, StoreReader, StoreWriter, Version};
+use tidemill_store::remote::{
+    Changes, Endpoint, FollowPosition, Moment, NoChanges, RemoteFollower, RemoteVersion, StoreDirectory,
+    StoreServer, ViewFollower,
+};
+use tidemill_store::{Area, Follower, Selection, StoreConfig, StoreReader, StoreWriter, Version};
 
 /// The store of the only view.
 struct OneView(StoreReader);
@@ -25,6 +31,35 @@ impl StoreDirectory for OneView {
             _ => Err(Cause::user(format!("there is no view {view}"))),
         };
         views.iter().map(version).collect()
+    }
+
+    fn follow(&self, view: &str, after: Option<FollowPosition>) -> Result<Box<dyn ViewFollower>, Cause> {
+        if view != "cars" || after.is_some_and(|place| place.history != HISTORY) {
+            return Err(Cause::user(format!("there is no view {view} of that history")));
+        }
+        let follower = match after {
+            None => Follower::new(&self.0),
+            Some(place) => Follower::after(&self.0, place.cycle),
+        };
+        Ok(Box::new(Followed(follower, Vec::new())))
+    }
+}
+
+const HISTORY: u64 = 7;
+
+/// Gives the rows that have come, a batch at a time.
+struct Followed(Follower, Vec<RecordBatch>);
+
+impl ViewFollower for Followed {
+    fn next_changes(&mut self) -> Result<Changes, Cause> {
+        if self.1.is_empty() {
+            self.1 = self.0.next_change()?.map_or_else(Vec::new, |change| change.added);
+        }
+        let rows = (!self.1.is_empty()).then(|| self.1.remove(0));
+        let is_whole = self.1.is_empty();
+        let place = self.0.cycle().filter(|_| is_whole);
+        let place = place.map(|cycle| FollowPosition { history: HISTORY, cycle });
+        Ok(Changes { rows, place, is_over: false })
     }
 }
 
@@ -192,4 +227,82 @@ fn a_reader_that_does_not_wait_any_longer_leaves_and_others_go_on() {
     assert_eq!(refused, Cause::operation("it was cancelled"));
     let found = pinned(&endpoint, Moment::Newest).unwrap();
     assert_eq!(rows(&found, &Selection::default()).len(), 1);
+}
+
+/// The numbers of the cars in the next changes; `None`: there were none.
+fn next_cars(follower: &mut RemoteFollower) -> Result<Option<Vec<i64>>, NoChanges> {
+    follower.ask()?;
+    let changes = loop {
+        if let Some(changes) = follower.answer(Duration::from_millis(20), &mut |_| Ok(()))? {
+            break changes;
+        }
+    };
+    let numbers = |rows: RecordBatch| rows.column(0).as_primitive::<Int64Type>().values().to_vec();
+    Ok(changes.rows.map(numbers))
+}
+
+#[test]
+fn a_follower_continues_where_it_was_in_the_next_process() {
+    let folder = TempDir::new().unwrap();
+    let (mut writer, server, endpoint) = served(folder.path());
+    let one = |n: i64| cars(&[(None, n, n, 0.0, 0.0)]);
+    let mut follower = RemoteFollower::new(&endpoint, "cars");
+    let mut late = RemoteFollower::new(&endpoint, "cars");
+    assert_eq!(next_cars(&mut late), Ok(None));
+    writer.append(0, &[one(7)]).unwrap();
+    assert_eq!(next_cars(&mut follower), Ok(Some(vec![7])));
+    writer.append(1, &[one(9)]).unwrap();
+    assert_eq!(next_cars(&mut follower), Ok(Some(vec![9])));
+    assert_eq!(follower.place(), Some(FollowPosition { history: HISTORY, cycle: 1 }));
+    assert_eq!(next_cars(&mut follower), Ok(None));
+    writer.append(2, &[one(10)]).unwrap();
+    // It was asked for, and is lost with the process.
+    follower.ask().unwrap();
+    drop((server, writer));
+    let away =
+        std::iter::from_fn(|| Some(next_cars(&mut follower))).find(|next| !matches!(next, Ok(Some(_))));
+    assert!(matches!(away, Some(Err(NoChanges::Away(_)))), "{away:?}");
+    let given = follower.place().expect("something was given");
+
+    // The next process first has fewer cycles than were given, and never gives those again.
+    let (mut writer, _server, _) = served(folder.path());
+    for (cycle, n) in [(0, 7), (1, 9), (2, 10)] {
+        writer.append(cycle, &[one(n)]).unwrap();
+        if cycle < given.cycle {
+            assert_eq!(next_cars(&mut follower), Ok(None), "cycle {cycle}");
+        }
+    }
+    let rest = if given.cycle == 2 { Ok(None) } else { Ok(Some(vec![10])) };
+    assert_eq!(next_cars(&mut follower), rest);
+    assert_eq!(next_cars(&mut late).map_err(|_| ()), Err(()), "its connection has ended");
+    let mut first = Vec::new();
+    while first.len() < 3 {
+        first.extend(next_cars(&mut late).expect("it is there").expect("rows are left"));
+    }
+    assert_eq!(first, [7, 9, 10], "it was given nothing yet");
+    let mut other = RemoteFollower::new(&endpoint, "trucks");
+    assert!(
+        matches!(next_cars(&mut other), Err(NoChanges::Ended(cause)) if cause.message.contains("trucks"))
+    );
+}
+
+#[test]
+fn a_process_that_says_nothing_does_not_hold_up_its_follower() {
+    let folder = TempDir::new().unwrap();
+    let silent = folder.path().join("silent");
+    let _listener = std::os::unix::net::UnixListener::bind(&silent).unwrap();
+    let hanging = Arc::new(Endpoint::new("gateway 'north'"));
+    hanging.is_at(&silent);
+    let mut follower = RemoteFollower::new(&hanging, "cars");
+    let start = Instant::now();
+    for _ in 0..5 {
+        follower.ask().unwrap();
+        assert_eq!(follower.answer(Duration::from_millis(1), &mut |_| Ok(())), Ok(None));
+    }
+    assert!(start.elapsed() < Duration::from_secs(5));
+    hanging.is_away("it was ended");
+    drop(follower);
+    let away = RemoteFollower::new(&hanging, "cars").ask();
+    let Err(NoChanges::Away(cause)) = away else { panic!("{away:?}") };
+    assert!(cause.message.contains("gateway 'north' does not answer: it was ended"), "{cause}");
 }

@@ -6,6 +6,7 @@
 #[allow(dead_code)]
 mod client;
 mod fleet;
+mod following;
 mod hanging;
 #[path = "../../../connect/tests/ports/mod.rs"]
 mod ports;
@@ -15,6 +16,7 @@ mod sender;
 #[path = "../oracle/server.rs"]
 #[allow(dead_code)]
 mod server;
+mod subscriber;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../../../sql/tests/against_duckdb/value.rs"]

@@ -42,15 +42,17 @@ impl Client {
         self.until_ready()
     }
 
-    /// Executes a statement whose rows come as long as the server runs, and gives each of them; `false` ends it.
-    pub fn stream(&mut self, statement: &str, mut take: impl FnMut(Row) -> bool) -> Result<()> {
+    /// Executes a statement whose rows come as long as the server runs, and gives each of them; `false` ends it. Returns why the
+    /// server has ended it, if it has.
+    pub fn stream(&mut self, statement: &str, mut take: impl FnMut(Row) -> bool) -> Result<Option<String>> {
         self.send(b'Q', &[statement.as_bytes(), b"\0"].concat())?;
         let mut answer = Answer::default();
         loop {
             match self.message()? {
                 (b'T', body) => answer.types = types_of(&body),
-                (b'D', body) if !take(answer.row(&body)) => return Ok(()),
-                (b'E', _) | (b'Z', _) => return Ok(()),
+                (b'D', body) if !take(answer.row(&body)) => return Ok(None),
+                (b'E', body) => return Ok(Some(error_of(&body))),
+                (b'Z', _) => return Ok(None),
                 _ => {}
             }
         }

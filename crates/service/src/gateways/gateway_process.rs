@@ -1,5 +1,6 @@
 //! A gateway: what its process does.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -9,9 +10,10 @@ use std::time::Duration;
 use tidemill_engine::Cause;
 use tidemill_sql::{Definition, GatewayPlace, Planner, Settings, parse};
 use tidemill_store::Version;
-use tidemill_store::remote::{Moment, StoreDirectory, StoreServer};
+use tidemill_store::remote::{FollowPosition, Moment, StoreDirectory, StoreServer, ViewFollower};
 
 use super::at_work::at_work;
+use super::followed_view::FollowedView;
 use super::gateway_log::GatewayLog;
 use super::own_tables::own_tables;
 use crate::catalog_record::{CatalogRecord, StartedQuery};
@@ -40,7 +42,7 @@ pub fn serve_gateway(mut planner: Planner, name: &str, folder: &Path) -> Result<
     settings.journal = Some(journal.clone());
     let opened = at_work(&server, || {
         let runtime = open(planner, records, &journal)?;
-        let readers = StoreServer::start(&folder.join(SOCKET), Arc::new(Stores(runtime.clone())))?;
+        let readers = StoreServer::start(&folder.join(SOCKET), Arc::new(Stores::of(&runtime)))?;
         Ok::<_, Cause>((runtime, readers))
     });
     let (runtime, readers) = match opened {
@@ -136,10 +138,24 @@ fn start(runtime: &Runtime, query: &StartedQuery) -> Result<(), Cause> {
 }
 
 /// The stores of the views that run here, for readers in other processes.
-struct Stores(Runtime);
+struct Stores {
+    runtime: Runtime,
+    /// Tells the cycles of this process from those of another one.
+    history: u64,
+}
+
+impl Stores {
+    fn of(runtime: &Runtime) -> Stores {
+        Stores { runtime: runtime.clone(), history: RandomState::new().build_hasher().finish() }
+    }
+}
 
 impl StoreDirectory for Stores {
     fn versions(&self, views: &[String], moment: Moment) -> Vec<Result<Version, Cause>> {
-        self.0.catalog().versions(views, moment)
+        self.runtime.catalog().versions(views, moment)
+    }
+
+    fn follow(&self, view: &str, after: Option<FollowPosition>) -> Result<Box<dyn ViewFollower>, Cause> {
+        Ok(Box::new(FollowedView::new(&self.runtime, view, after, self.history)?))
     }
 }

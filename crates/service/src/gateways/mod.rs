@@ -5,6 +5,7 @@
 //! it had is in its own journal. Whoever reads such a view asks each gateway for its part.
 
 mod at_work;
+mod followed_view;
 mod gateway_log;
 mod gateway_process;
 mod own_tables;

@@ -22,7 +22,6 @@ impl Session {
 fn done_here(kind: &StatementKind) -> Option<(&Name, &'static str, &'static str)> {
     let again = "DROP it, and create it again";
     match kind {
-        StatementKind::Subscribe(name) => Some((name, "followed", "read it with SELECT")),
         StatementKind::Stop(of) => Some((&of.name, "stopped", "DROP it")),
         StatementKind::Start(of) => Some((&of.name, "started", "it runs whenever its gateways do")),
         StatementKind::Alter(alter) => Some((&alter.name, "altered", again)),

@@ -45,6 +45,18 @@ impl Catalog {
         self.has_attached_views = true;
     }
 
+    /// The parts of a view that were [attached](Catalog::attach_gateways); `None`: it has none.
+    ///
+    /// ```
+    /// assert!(tidemill_sql::Planner::new().catalog().gateway_rows("recent").is_none());
+    /// ```
+    pub fn gateway_rows(&self, view: &str) -> Option<&GatewayRows> {
+        match self.relations.get(view) {
+            Some(Relation::View(view)) => view.rows.as_ref()?.at_gateways.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Versions of these views at one moment, for readers in other processes: the rows that this process has of them.
     pub fn versions(&self, views: &[String], moment: Moment) -> Vec<Result<Version, Cause>> {
         let stored = |view: &String| match self.relations.get(view) {

@@ -157,6 +157,12 @@ impl ViewHandle {
         ViewChanges::new(&self.store)
     }
 
+    /// Its changes behind a cycle up to which they were given before, in this process or in an earlier one that had the same
+    /// cycles.
+    pub fn changes_after(&self, cycle: u64) -> ViewChanges {
+        ViewChanges::after(&self.store, cycle)
+    }
+
     /// Whether it is the same run of the same view.
     pub fn is_same(&self, other: &ViewHandle) -> bool {
         self.store.is_of(&other.store)

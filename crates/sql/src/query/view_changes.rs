@@ -27,6 +27,8 @@ pub struct ViewChanges {
     schema: SchemaRef,
     /// What is known and was not given yet.
     parts: VecDeque<Part>,
+    /// The last cycle of which everything was given.
+    given: Option<u64>,
 }
 
 /// Rows that share a cycle and a kind of change.
@@ -38,12 +40,29 @@ struct Part {
 
 impl ViewChanges {
     pub(crate) fn new(store: &StoreReader) -> ViewChanges {
-        let columns = &store.config().schema;
+        ViewChanges::of(Follower::new(store))
+    }
+
+    /// Continues behind a cycle of which everything was given before.
+    pub(crate) fn after(store: &StoreReader, cycle: u64) -> ViewChanges {
+        ViewChanges { given: Some(cycle), ..ViewChanges::of(Follower::after(store, cycle)) }
+    }
+
+    fn of(follower: Follower) -> ViewChanges {
+        let columns = &follower.reader().config().schema;
         let own: [_; OWN] = [("cycle", DataType::Int64), ("change", DataType::Utf8)];
         let own = own.map(|(name, data_type)| Arc::new(Field::new(name, data_type, false)));
         let fields: Vec<_> = own.into_iter().chain(columns.fields().iter().cloned()).collect();
         let schema = Arc::new(Schema::new(fields));
-        ViewChanges { follower: Follower::new(store), schema, parts: VecDeque::new() }
+        ViewChanges { follower, schema, parts: VecDeque::new(), given: None }
+    }
+
+    /// The last cycle of which everything was given, if what was given last does not end within a cycle.
+    pub fn given(&self) -> Option<u64> {
+        match self.parts.front() {
+            None => self.follower.cycle(),
+            Some(next) => self.given.filter(|given| *given != next.cycle),
+        }
     }
 
     /// The columns: `cycle`, `change`, and those of the view.
@@ -73,10 +92,12 @@ impl ViewChanges {
         }
     }
 
-    /// Takes the first rows of what is known.
+    /// Takes the first rows of what is known: whole cycles, or a part of one that is too large.
     fn taken(&mut self) -> Result<RecordBatch, Cause> {
         let (mut taken, mut room) = (Vec::new(), ROWS_MAX);
         while room > 0
+            && let Some(next) = self.parts.front()
+            && (taken.is_empty() || Some(next.cycle) == self.given || self.rows_of(next.cycle) <= room)
             && let Some(Part { cycle, change, rows }) = self.parts.pop_front()
         {
             let count = rows.num_rows().min(room);
@@ -85,9 +106,16 @@ impl ViewChanges {
                 self.parts.push_front(Part { cycle, change, rows: rest });
             }
             room -= count;
+            self.given = Some(cycle);
             taken.push(Part { cycle, change, rows: rows.slice(0, count) });
         }
         self.together(&taken)
+    }
+
+    /// How many rows of a cycle are next.
+    fn rows_of(&self, cycle: u64) -> usize {
+        let of_cycle = self.parts.iter().take_while(|part| part.cycle == cycle);
+        of_cycle.map(|part| part.rows.num_rows()).sum()
     }
 
     fn together(&self, parts: &[Part]) -> Result<RecordBatch, Cause> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::Expr;
 use tidemill_engine::Cause;
 use tidemill_store::StoreConfig;
@@ -10,7 +11,7 @@ use tidemill_store::remote::{Endpoint, RemoteVersion};
 /// A version of each part of a view, in the order of its gateways; or why one of them cannot be read. Fewer parts are never read.
 pub(crate) type PartVersions = Result<Arc<[RemoteVersion]>, Cause>;
 
-/// The parts of a view at gateways, as of their newest versions or of those that were taken.
+/// The parts of a view at gateways; see [`Catalog::gateway_rows`](crate::Catalog::gateway_rows). Queries read them as of their newest versions or of those that were taken.
 #[derive(Clone)]
 pub struct GatewayRows {
     pub(crate) name: String,
@@ -26,5 +27,25 @@ impl GatewayRows {
     /// The same rows as of these versions.
     pub(crate) fn at(&self, versions: PartVersions) -> GatewayRows {
         GatewayRows { versions: Some(versions), ..self.clone() }
+    }
+
+    /// The name of the view.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The columns of the view.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.config.schema
+    }
+
+    /// The gateways that have its parts.
+    pub fn gateways(&self) -> &[Arc<Endpoint>] {
+        &self.gateways
+    }
+
+    /// Whether both are of one view, which was neither dropped nor replaced meanwhile.
+    pub fn is_same(&self, other: &GatewayRows) -> bool {
+        Arc::ptr_eq(&self.config, &other.config)
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
 use tidemill_core::Cause;
 
@@ -15,13 +16,13 @@ use crate::selection::{SelectedRows, Selection};
 use crate::version::Pause;
 
 /// How long a process may say nothing before it counts as away.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 /// How often a reader looks meanwhile whether it is to wait on.
-const LOOK: Duration = Duration::from_millis(20);
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 /// The most connections that are kept for later readers.
 const IDLE_MAX: usize = 32;
 /// The longest answer in front of rows.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+pub(super) const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// A process that has stores, as readers know it: where it is now, and under which name people know it.
 pub struct Endpoint {
@@ -134,7 +135,13 @@ impl Endpoint {
         }
     }
 
-    fn away(&self, reason: &str) -> Cause {
+    /// A connection that nobody has used yet.
+    pub(super) fn connect(&self) -> Result<UnixStream, Cause> {
+        let socket = self.place().socket.clone().map_err(|reason| self.away(&reason))?;
+        UnixStream::connect(&socket).map_err(|error| self.away(&error.to_string()))
+    }
+
+    pub(super) fn away(&self, reason: &str) -> Cause {
         let name = &self.name;
         Cause::operation(format!(
             "{name} does not answer: {reason}; it is started again by itself, so try again in some seconds"
@@ -249,28 +256,28 @@ fn received(stream: &mut Patient<'_, '_>) -> io::Result<Result<SelectedRows, Cau
         Ok(head) => head,
         Err(cause) => return Ok(Err(cause)),
     };
-    let mut batches = Vec::new();
-    if has_rows {
-        // Nothing follows the rows, so what is read ahead is theirs.
-        let rows = StreamReader::try_new(BufReader::with_capacity(1 << 16, stream), None);
-        let rows = rows.map_err(io::Error::other)?;
-        batches = rows.collect::<Result<_, _>>().map_err(io::Error::other)?;
-    }
+    let batches = if has_rows { received_rows(stream)? } else { Vec::new() };
     Ok(Ok(SelectedRows { batches, work }))
 }
 
+/// The rows behind a frame. Nothing follows them, so what is read ahead is theirs.
+pub(super) fn received_rows(stream: impl Read) -> io::Result<Vec<RecordBatch>> {
+    let rows = StreamReader::try_new(BufReader::with_capacity(1 << 16, stream), None);
+    rows.map_err(io::Error::other)?.collect::<Result<_, _>>().map_err(io::Error::other)
+}
+
 /// Reads from a process that may take its time, and looks now and then whether it is to wait on.
-struct Patient<'a, 'b> {
+pub(super) struct Patient<'a, 'b> {
     stream: &'a UnixStream,
     pause: &'a mut Pause<'b>,
     /// How much was read.
     bytes: usize,
     /// Why it is not.
-    refused: Option<Cause>,
+    pub refused: Option<Cause>,
 }
 
 impl<'a, 'b> Patient<'a, 'b> {
-    fn new(stream: &'a UnixStream, pause: &'a mut Pause<'b>) -> Patient<'a, 'b> {
+    pub fn new(stream: &'a UnixStream, pause: &'a mut Pause<'b>) -> Patient<'a, 'b> {
         Patient { stream, pause, bytes: 0, refused: None }
     }
 }

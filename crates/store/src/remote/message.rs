@@ -16,6 +16,8 @@ const PIN: u8 = 1;
 const SELECT: u8 = 2;
 const NEAREST: u8 = 3;
 const RELEASE: u8 = 4;
+const FOLLOW: u8 = 5;
+const CHANGES: u8 = 6;
 
 const FAILED: u8 = 0;
 const OK: u8 = 1;
@@ -39,6 +41,28 @@ pub(super) enum Request {
     Rows { version: u32, question: Question },
     /// The versions are no longer needed. Nothing is answered.
     Release,
+    /// From here on, changes are those of this view, from its rows or from a place on. Nothing is answered.
+    Follow { view: String, after: Option<FollowPosition> },
+    /// What has changed since the last time.
+    Changes,
+}
+
+/// Where a follower is: it has all changes up to a cycle of a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FollowPosition {
+    /// Which history the cycles are of: in another one, the same numbers mean other rows.
+    pub history: u64,
+    /// The last cycle of which the follower has all changes.
+    pub cycle: u64,
+}
+
+/// What comes in front of the rows of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ChangesHead {
+    /// With the rows, everything up to here has been given; `None`: the rows are part of a cycle.
+    pub place: Option<FollowPosition>,
+    pub is_over: bool,
+    pub has_rows: bool,
 }
 
 /// Which rows of a version a reader wants.
@@ -123,6 +147,12 @@ impl Request {
                 put_selection(&mut bytes, selection)?;
             }
             Request::Release => bytes.put_u8(RELEASE),
+            Request::Follow { view, after } => {
+                bytes.put_u8(FOLLOW);
+                bytes.put_bytes(view.as_bytes());
+                put_optional(&mut bytes, *after, put_place);
+            }
+            Request::Changes => bytes.put_u8(CHANGES),
         }
         Ok(bytes)
     }
@@ -150,10 +180,21 @@ impl Request {
                 Request::Rows { version, question: Question::Nearest { to: (x, y), rows_max, selection } }
             }
             RELEASE => Request::Release,
+            FOLLOW => Request::Follow { view: fields.text()?, after: take_optional(fields, take_place)? },
+            CHANGES => Request::Changes,
             _ => return Err(Malformed),
         };
         if fields.0.is_empty() { Ok(request) } else { Err(Malformed) }
     }
+}
+
+fn put_place(bytes: &mut Vec<u8>, place: FollowPosition) {
+    bytes.put_u64(place.history);
+    bytes.put_u64(place.cycle);
+}
+
+fn take_place(fields: &mut Fields<'_>) -> Result<FollowPosition, Malformed> {
+    Ok(FollowPosition { history: fields.u64()?, cycle: fields.u64()? })
 }
 
 fn put_numbers<const N: usize>(bytes: &mut Vec<u8>, numbers: [f64; N]) {
@@ -289,6 +330,24 @@ pub(super) fn decode_found(bytes: &[u8]) -> Result<Result<(Work, bool), Cause>, 
             by_key: fields.u8()? == 1,
         };
         Ok((work, fields.u8()? == 1))
+    })
+}
+
+/// The answer to [`Request::Changes`], in front of the rows.
+pub(super) fn encode_changes(head: &Result<ChangesHead, Cause>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    put_result(&mut bytes, head, |bytes, head| {
+        put_optional(bytes, head.place, put_place);
+        bytes.put_u8(head.is_over.into());
+        bytes.put_u8(head.has_rows.into());
+    });
+    bytes
+}
+
+pub(super) fn decode_changes(bytes: &[u8]) -> Result<Result<ChangesHead, Cause>, Malformed> {
+    take_result(&mut Fields(bytes), |fields| {
+        let place = take_optional(fields, take_place)?;
+        Ok(ChangesHead { place, is_over: fields.u8()? == 1, has_rows: fields.u8()? == 1 })
     })
 }
 

@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use arrow_array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
 use tidemill_core::Cause;
 
 use super::message::{
-    Moment, Pinned, Question, Request, encode_found, encode_pinned, receive_frame, send_frame,
+    ChangesHead, FollowPosition, Moment, Pinned, Question, Request, encode_changes, encode_found,
+    encode_pinned, receive_frame, send_frame,
 };
 use crate::selection::SelectedRows;
 use crate::version::Version;
@@ -26,6 +28,35 @@ const QUESTION_BYTES_MAX: usize = 16 << 20;
 pub trait StoreDirectory: Send + Sync {
     /// A version of each of these views, all at this moment; or why there is none.
     fn versions(&self, views: &[String], moment: Moment) -> Vec<Result<Version, Cause>>;
+
+    /// Follows a view, from its rows or from a place on.
+    ///
+    /// # Errors
+    /// If there is no such view, or what comes behind the place is not known any more.
+    fn follow(&self, view: &str, after: Option<FollowPosition>) -> Result<Box<dyn ViewFollower>, Cause> {
+        let _ = after;
+        Err(Cause::user(format!("view '{view}' cannot be followed")))
+    }
+}
+
+/// Follows a view for a reader in another process.
+pub trait ViewFollower: Send {
+    /// What has changed since the last call. It does not wait.
+    ///
+    /// # Errors
+    /// Why there will be no more changes, although the view has not ended.
+    fn next_changes(&mut self) -> Result<Changes, Cause>;
+}
+
+/// What has changed in a view.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Changes {
+    /// The changes, with the columns that reader and directory have agreed on; `None`: there are none yet.
+    pub rows: Option<RecordBatch>,
+    /// With the rows, everything up to here has been given; `None`: the rows are part of a cycle, or nothing was given yet.
+    pub place: Option<FollowPosition>,
+    /// Whether there will be no more.
+    pub is_over: bool,
 }
 
 /// Answers readers at a Unix socket, each in a thread of its own, until it is dropped.
@@ -133,6 +164,7 @@ fn accept(listener: &UnixListener, directory: &Arc<dyn StoreDirectory>, readers:
 /// Answers one reader until it leaves, or sends something else.
 fn answer(mut stream: &UnixStream, directory: &dyn StoreDirectory) -> io::Result<()> {
     let mut versions: Vec<Result<Version, Cause>> = Vec::new();
+    let mut follower: Option<Result<Box<dyn ViewFollower>, Cause>> = None;
     loop {
         let request = receive_frame(&mut stream, QUESTION_BYTES_MAX)?;
         let request = Request::decode(&request).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
@@ -154,6 +186,15 @@ fn answer(mut stream: &UnixStream, directory: &dyn StoreDirectory) -> io::Result
                 send_rows(stream, found)?;
             }
             Request::Release => versions.clear(),
+            Request::Follow { view, after } => follower = Some(directory.follow(&view, after)),
+            Request::Changes => {
+                let changes = match &mut follower {
+                    Some(Ok(follower)) => follower.next_changes(),
+                    Some(Err(cause)) => Err(cause.clone()),
+                    None => Err(Cause::bug("no view was named whose changes are to be given")),
+                };
+                send_changes(stream, changes)?;
+            }
         }
     }
 }
@@ -169,9 +210,24 @@ fn found(version: &Version, question: &Question) -> Result<SelectedRows, Cause> 
 
 fn send_rows(stream: &UnixStream, found: Result<SelectedRows, Cause>) -> io::Result<()> {
     let head = found.as_ref().map(|found| (found.work, !found.batches.is_empty())).map_err(Cause::clone);
-    let mut sending = BufWriter::with_capacity(1 << 16, stream);
-    send_frame(&mut sending, &encode_found(&head))?;
     let batches = found.map_or_else(|_| Vec::new(), |found| found.batches);
+    send_behind(stream, &encode_found(&head), &batches)
+}
+
+fn send_changes(stream: &UnixStream, changes: Result<Changes, Cause>) -> io::Result<()> {
+    let head = changes.as_ref().map_err(Cause::clone).map(|changes| ChangesHead {
+        place: changes.place,
+        is_over: changes.is_over,
+        has_rows: changes.rows.is_some(),
+    });
+    let rows = changes.ok().and_then(|changes| changes.rows);
+    send_behind(stream, &encode_changes(&head), rows.as_slice())
+}
+
+/// Sends rows behind a frame that says whether there are some.
+fn send_behind(stream: &UnixStream, head: &[u8], batches: &[RecordBatch]) -> io::Result<()> {
+    let mut sending = BufWriter::with_capacity(1 << 16, stream);
+    send_frame(&mut sending, head)?;
     if let Some(first) = batches.first() {
         let mut writer = StreamWriter::try_new(&mut sending, &first.schema()).map_err(io::Error::other)?;
         batches.iter().try_for_each(|batch| writer.write(batch)).map_err(io::Error::other)?;

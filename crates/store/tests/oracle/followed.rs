@@ -21,6 +21,15 @@ impl Followed {
         Followed { follower: Follower::new(reader), copy: Vec::new() }
     }
 
+    /// Continues over a store that was restored: with the cycle that it has reached, and nothing else of its follower.
+    pub fn continued(self, reader: &StoreReader) -> Followed {
+        let follower = match self.follower.cycle() {
+            Some(cycle) => Follower::after(reader, cycle),
+            None => Follower::new(reader),
+        };
+        Followed { follower, ..self }
+    }
+
     /// Takes all changes, and compares the copy after each cycle with the rows that the store had; whether it can continue. It
     /// cannot if it looked too late.
     pub fn look(&mut self, rows_at: impl Fn(u64) -> Vec<Car>) -> bool {

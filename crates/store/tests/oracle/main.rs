@@ -190,10 +190,9 @@ fn check(trial: &Trial) {
             followed.push(Followed::begin(&reader));
         }
         if random.below(trial.restore_every) == 0 {
-            followed.clear();
             store = store.restored(&config);
             reader = store.reader.clone();
-            followed.push(Followed::begin(&reader));
+            followed = followed.into_iter().map(|one| one.continued(&reader)).collect();
             check_version(&reader.latest(), &plain.rows_at(cycle), trial, &mut random, now);
         }
         if held.len() > 8 {

@@ -1,0 +1,128 @@
+//! Subscriptions to a view at gateways, while these are killed.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use super::fleet::{Fleet, ROWS_PER_REQUEST};
+use super::kill;
+use super::ports::free_port;
+use super::subscriber::Subscriber;
+use super::support::child::wait_until;
+use super::support::folder_with;
+
+#[test]
+fn subscribers_get_each_row_once_and_whole_cycles_while_gateways_are_killed() {
+    let folder = folder_with(&[]);
+    let requests = 160;
+    let mut fleet = Fleet::start(folder.path(), 2, requests);
+    let mut subscribers = vec![Subscriber::start(fleet.connect(), "recent")];
+    for (turn, victim) in [0, 1, 0, 1].into_iter().enumerate() {
+        let due = (turn as u64 + 1) * 30;
+        wait_until("requests are answered", || fleet.answered().iter().all(|answered| *answered >= due));
+        // One that begins in between has the rows of before, too.
+        let answered = fleet.answered();
+        wait_until("the view can be read", || fleet.check_whole_cycles(&answered));
+        subscribers.push(Subscriber::start(fleet.connect(), "recent"));
+        wait_until("it has begun", || {
+            let seen = subscribers[turn + 1].seen();
+            seen.rows_of("g0").min(seen.rows_of("g1")) > 0 || seen.has_ended
+        });
+        kill(&fleet.process_of(victim));
+    }
+    fleet.finish();
+    wait_until("every row is there", || fleet.check_whole_cycles(&[requests; 2]));
+    for subscriber in &subscribers {
+        let reports = i128::from(requests * ROWS_PER_REQUEST);
+        wait_until("all rows have come", || subscriber.seen().has_all(2, reports));
+    }
+    fleet.text("DROP MATERIALIZED VIEW recent");
+    for subscriber in &subscribers {
+        wait_until("it ends", || subscriber.seen().has_ended);
+        let error = subscriber.seen().error.clone().expect("with a reason");
+        assert!(error.starts_with("58000") || error.contains("C58000"), "{error}");
+        assert!(error.contains("view 'recent' was dropped or replaced"), "{error}");
+    }
+    let error = fleet.error("SUBSCRIBE TO recent");
+    assert!(error.contains("there is no view `recent`"), "{error}");
+}
+
+#[test]
+fn a_subscription_ends_with_a_name_where_its_rows_are_lost() {
+    let folder = folder_with(&[]);
+    let mut fleet = Fleet::start(folder.path(), 2, 3);
+    fleet.finish();
+    let listen = free_port();
+    fleet.text(&format!(
+        "CREATE SOURCE passing_cars (n BIGINT) WITH (connector = 'http', listen = '127.0.0.1:{listen}', \
+         format = 'ndjson', gateway = 'g1')"
+    ));
+    fleet.text(
+        "CREATE MATERIALIZED VIEW passing AS SELECT n, 'g1' AS gate FROM passing_cars
+            UNION ALL SELECT -n, 'g1' FROM passing_cars",
+    );
+    let follower = Subscriber::start(fleet.connect(), "passing");
+    post(listen, "{\"n\":1}\n{\"n\":2}\n");
+    wait_until("the rows come", || follower.seen().rows_of("g1") == 4);
+    kill(&fleet.process_of(1));
+    wait_until("it ends", || follower.seen().has_ended);
+    let error = follower.seen().error.clone().expect("with a reason");
+    assert!(error.contains("gateway 'g1': ") && error.contains("began again"), "{error}");
+    assert!(error.contains("durable = true"), "{error}");
+}
+
+fn post(port: u16, body: &str) {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let length = body.len();
+    write!(
+        stream,
+        "POST /write HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Type: application/x-ndjson\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.starts_with("HTTP/1.1 2"), "{answer}");
+}
+
+/// What comes over a connection until a text is in it.
+fn until(stream: &mut TcpStream, text: &str) -> String {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("it has a limit");
+    let (mut got, mut bytes) = (Vec::new(), [0; 4096]);
+    loop {
+        let count = stream.read(&mut bytes).expect("something comes");
+        got.extend_from_slice(&bytes[..count]);
+        let read = String::from_utf8_lossy(&got).into_owned();
+        if read.contains(text) {
+            return read;
+        }
+        assert!(count > 0, "it ends without {text}: {read}");
+    }
+}
+
+#[test]
+fn events_and_messages_have_the_gateway_of_each_row() {
+    let folder = folder_with(&[]);
+    let port = free_port();
+    let address: &'static str = format!("127.0.0.1:{port}").leak();
+    let mut fleet = Fleet::start_with(folder.path(), 2, 1, vec!["--http", address].leak());
+    fleet.finish();
+    wait_until("every row is there", || fleet.check_whole_cycles(&[1, 1]));
+    let subscribe = |headers: &str| {
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        let path = "/subscribe?query=SUBSCRIBE+TO+recent";
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n").expect("it is sent");
+        stream
+    };
+    let websocket = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+                     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    for headers in ["", websocket] {
+        let mut stream = subscribe(headers);
+        let begun = until(&mut stream, "columns");
+        assert!(begun.contains(if headers.is_empty() { "text/event-stream" } else { "101" }), "{begun}");
+        let rows = format!("{begun}{}", until(&mut stream, "g1"));
+        for name in ["cycle", "change", "gateway", "insert"] {
+            assert!(rows.contains(name), "{name} is not in {rows}");
+        }
+    }
+}
