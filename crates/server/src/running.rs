@@ -9,6 +9,10 @@ use crate::report::{Report, SUCCESSFUL};
 /// Executes a statement that replaces what a query writes to that runs, and the query with it. Returns a notice for its client.
 /// `None` if the statement replaces nothing that runs, so nothing was done.
 pub(crate) fn replace(session: &mut Session, statement: &Statement) -> Option<Result<Report, Report>> {
+    if session.replaces_at_gateways(statement) {
+        let replaced = session.replace_at_gateways(statement).map_err(Report::from);
+        return Some(replaced.map(|said| Report::notice(SUCCESSFUL, said)));
+    }
     let name = session.replaces(statement)?;
     let replaced = session.replace(statement).map_err(Report::from);
     Some(replaced.map(|inherited| Report::notice(SUCCESSFUL, inherited.describe(name))))

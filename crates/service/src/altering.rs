@@ -11,6 +11,9 @@ impl Session {
     pub(crate) fn alter(&mut self, statement: &Statement, alter: &Alter) -> Result<String, Error> {
         let name = self.query_named(statement)?;
         let runtime = self.runtime().clone();
+        if runtime.is_at_gateways(name) {
+            return self.alter_at_gateways(statement, alter);
+        }
         let _change = runtime.changes().begin(name, "altered")?;
         let altered = self.altered(statement, alter)?;
         match runtime.state(name)? {
@@ -23,6 +26,14 @@ impl Session {
     /// The plan of an altered definition, and what would become of its query. Nothing is done.
     pub(crate) fn explain_alter(&mut self, statement: &Statement, alter: &Alter) -> Result<String, Error> {
         let name = self.query_named(statement)?;
+        if self.runtime().is_at_gateways(name) {
+            let planner = Planner::at(self.runtime().defined_catalog(), self.settings().clone());
+            let mut planned = Planner::at(self.runtime().defined_catalog(), self.settings().clone());
+            planned.execute(&planner.altered(statement)?)?;
+            return Ok(format!(
+                "alters '{name}' at all of its gateways, if it keeps its state at each of them"
+            ));
+        }
         let altered = self.altered(statement, alter)?;
         let explained = parse(&format!("EXPLAIN {}", altered.text), "the altered definition")?;
         let mut planner = Planner::at(self.runtime().defined_catalog(), self.settings().clone());

@@ -49,6 +49,7 @@ mod patience;
 mod plan_report;
 mod planned_query;
 mod query;
+mod query_at_gateways;
 mod query_folder;
 mod query_state;
 mod readers;

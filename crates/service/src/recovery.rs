@@ -11,6 +11,7 @@ use crate::catalog_log::CatalogLog;
 use crate::catalog_record::{CatalogRecord, StartedQuery};
 use crate::kept_catalog::Start;
 use crate::query::Identity;
+use crate::query_at_gateways::QueryAtGateways;
 use crate::query_folder::folder_in;
 use crate::starting::NewQuery;
 use crate::user::Users;
@@ -59,7 +60,7 @@ impl Runtime {
     ) -> Result<Runtime, Cause> {
         let (runtime, Started { running: queries, stopped }) =
             Runtime::with_definitions(planner, log, clock)?;
-        let queries = runtime.without_those_at_gateways(queries);
+        let (queries, stopped) = runtime.without_those_at_gateways(queries, stopped);
         let all: Vec<StartedQuery> = queries.iter().chain(&stopped).cloned().collect();
         runtime.remove_superfluous(&all);
         // Before a source is opened whose rows they need.
@@ -136,19 +137,31 @@ impl Runtime {
         Ok((runtime, started.in_order()))
     }
 
-    /// The queries that run in this process. Those at gateways are started with [`start_gateways`](Runtime::start_gateways).
-    fn without_those_at_gateways(&self, queries: Vec<StartedQuery>) -> Vec<StartedQuery> {
+    /// The queries that run in this process, and those that are stopped. Those at gateways are started with
+    /// [`start_gateways`](Runtime::start_gateways).
+    fn without_those_at_gateways(
+        &self,
+        queries: Vec<StartedQuery>,
+        stopped: Vec<StartedQuery>,
+    ) -> (Vec<StartedQuery>, Vec<StartedQuery>) {
         if self.defaults().gateways != GatewayPlace::Elsewhere {
-            return queries;
+            return (queries, stopped);
         }
         let catalog = self.defined_catalog();
         let is_at_gateways = |query: &StartedQuery| !catalog.gateways_of(&query.name).is_empty();
-        let (at_gateways, here): (Vec<_>, Vec<_>) = queries.into_iter().partition(is_at_gateways);
-        for query in &at_gateways {
-            self.kept_catalog().note_started(query.name.clone());
-        }
-        self.at_gateways().extend(at_gateways);
-        here
+        let here = |queries: Vec<StartedQuery>, is_stopped: bool| {
+            let (at_gateways, here): (Vec<_>, Vec<_>) = queries.into_iter().partition(is_at_gateways);
+            for query in at_gateways {
+                let name = query.name.clone();
+                match is_stopped {
+                    true => self.kept_catalog().note_stopped(name),
+                    false => drop(self.kept_catalog().note_started(name)),
+                }
+                self.at_gateways().push(QueryAtGateways { query, is_stopped });
+            }
+            here
+        };
+        (here(queries, false), here(stopped, true))
     }
 
     fn start_again(&self, query: StartedQuery) {

@@ -129,6 +129,15 @@ impl Session {
         self.replace_alone(statement)
     }
 
+    /// As `replace`, but what could keep its state is computed again.
+    pub(crate) fn replace_by_filling(&mut self, statement: &Statement) -> Result<Inherited, Error> {
+        let replacement = self.replacement(statement)?;
+        match self.way(&replacement)? {
+            Way::Continue => self.fill(replacement),
+            _ => self.replace(statement),
+        }
+    }
+
     /// As `replace`, while no other session changes the query.
     pub(crate) fn replace_alone(&mut self, statement: &Statement) -> Result<Inherited, Error> {
         let replacement = self.replacement(statement)?;

@@ -22,6 +22,7 @@ use crate::gateway_processes::Gateways;
 use crate::kept_catalog::{KeptCatalog, lock};
 use crate::plan_report::PlanReport;
 use crate::query::NamedQuery;
+use crate::query_at_gateways::QueryAtGateways;
 use crate::query_state::QueryState;
 use crate::readers::reader_turns;
 use crate::report::{Observed, QueryReport};
@@ -62,7 +63,7 @@ struct RuntimeState {
     /// What the clients of its sessions have not read.
     unread: UnreadBytes,
     /// The queries that run at gateways, in the order in which they were started.
-    at_gateways: Mutex<Vec<StartedQuery>>,
+    at_gateways: Mutex<Vec<QueryAtGateways>>,
     gateways: OnceLock<Gateways>,
 }
 
@@ -177,7 +178,7 @@ impl Runtime {
         let _ = self.shared.gateways.set(gateways);
     }
 
-    pub(crate) fn at_gateways(&self) -> MutexGuard<'_, Vec<StartedQuery>> {
+    pub(crate) fn at_gateways(&self) -> MutexGuard<'_, Vec<QueryAtGateways>> {
         lock(&self.shared.at_gateways)
     }
 

@@ -25,7 +25,10 @@ impl Session {
     /// Carries out `STOP` or `START`; the text says what was done. A query that is already as the statement wants it stays so.
     pub(crate) fn stop_or_start(&mut self, statement: &Statement) -> Result<String, Error> {
         let name = self.query_named(statement)?;
+        let is_at_gateways = self.runtime().is_at_gateways(name);
         match statement.kind {
+            StatementKind::Stop(_) if is_at_gateways => Ok(self.stop_at_gateways(name)?),
+            _ if is_at_gateways => Ok(self.start_again_at_gateways(name)?),
             StatementKind::Stop(_) => Ok(self.stop(name)?),
             _ => self.start(name),
         }
@@ -42,7 +45,7 @@ impl Session {
         named.ok_or_else(|| Cause::bug("the statement names no query").into())
     }
 
-    fn stop(&self, name: &str) -> Result<String, Cause> {
+    pub(crate) fn stop(&self, name: &str) -> Result<String, Cause> {
         let (runtime, requests) = (self.runtime(), self.cancellation().requests());
         let change = runtime.changes().begin(name, "stopped")?;
         let query = runtime.query(name).map_err(|_| does_not_run(name))?;
@@ -94,7 +97,7 @@ impl Session {
         }
     }
 
-    fn start(&mut self, name: &str) -> Result<String, Error> {
+    pub(crate) fn start(&mut self, name: &str) -> Result<String, Error> {
         let runtime = self.runtime().clone();
         let _change = runtime.changes().begin(name, "started")?;
         let Ok(old) = runtime.query(name) else {
@@ -141,10 +144,15 @@ impl Session {
     /// If the rows of one of them are not there.
     pub fn stopped_views(&self, statement: &Statement) -> Result<Vec<String>, Error> {
         let stopped = self.runtime().stopped_names();
-        if stopped.is_empty() {
+        let at_gateways = self.runtime().stopped_at_gateways();
+        if stopped.is_empty() && at_gateways.is_empty() {
             return Ok(Vec::new());
         }
         let names = statement.names();
+        let at_gateways = at_gateways.iter().filter(|stopped| names.contains(stopped));
+        let at_gateways = at_gateways.map(|name| {
+            Ok(format!("'{name}' is stopped at its gateways; its rows are those that they had then"))
+        });
         let named = stopped.iter().filter(|stopped| names.contains(stopped));
         let said = named.map(|name| match self.runtime().running_view(name) {
             Some(view) => Ok(match view.store().latest().cycle() {
@@ -156,7 +164,7 @@ impl Session {
                  again; START MATERIALIZED VIEW {name} fills it with those that come"
             ))),
         });
-        Ok(said.collect::<Result<_, Cause>>()?)
+        Ok(said.chain(at_gateways).collect::<Result<_, Cause>>()?)
     }
 }
 

@@ -106,6 +106,13 @@ impl Fleet {
         self.server.connect()
     }
 
+    /// The process of a gateway that may run no query.
+    pub fn process_at(&mut self, gate: usize) -> String {
+        let shown = self.text("SHOW FRAGMENTS");
+        let line = shown.lines().find(|line| line.contains(&format!("|g{gate}|"))).expect("its line");
+        line.rsplit('|').next().expect("a process").to_owned()
+    }
+
     /// The process of a gateway.
     pub fn process_of(&mut self, gate: usize) -> String {
         let shown = self.text("SHOW GATEWAYS");

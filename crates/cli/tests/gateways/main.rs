@@ -2,6 +2,7 @@
 //! compared with the plain list of the rows that were sent.
 #![cfg(all(unix, feature = "sql"))]
 
+mod changing;
 #[path = "../oracle/client.rs"]
 #[allow(dead_code)]
 mod client;

@@ -2,14 +2,16 @@
 
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_engine::fields::{Fields, Malformed, PutFields, TakeFields, take_all};
 use tidemill_engine::{Cause, Fault};
+use tidemill_sql::Definition;
 use tidemill_store::remote::{receive_frame, send_frame};
 
 use super::tables::StatusTables;
-use crate::catalog_record::CatalogRecord;
+use crate::catalog_record::{CatalogRecord, StartedQuery};
 
 /// The longest message: all definitions of a database at once.
 const BYTES_MAX: usize = 1 << 30;
@@ -21,6 +23,14 @@ const DONE: u8 = 4;
 const FAILED: u8 = 5;
 const TABLES: u8 = 6;
 const AT_WORK: u8 = 7;
+const STOP: u8 = 8;
+const START: u8 = 9;
+const KEEPS: u8 = 10;
+const REPLACE: u8 = 11;
+const COMMIT: u8 = 12;
+const ABORT: u8 = 13;
+const SAID: u8 = 14;
+const READY: u8 = 15;
 
 /// How long a gateway that has an order may show no sign of work.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
@@ -34,6 +44,30 @@ pub(crate) enum Order {
     Report,
     /// End in order.
     Close,
+    /// Stop the part of this view.
+    Stop(String),
+    /// Let the part of this view continue.
+    Start(String),
+    /// Say whether the part keeps its state under a definition that replaces that of a view.
+    Keeps(Arc<Definition>),
+    /// Prepare a part that replaces another one, and wait for the decision.
+    Replace(Replacement),
+    /// The replacement counts.
+    Commit,
+    /// The replacement does not count.
+    Abort,
+}
+
+/// What replaces a part of a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Replacement {
+    pub definition: Arc<Definition>,
+    /// With which settings its query is started.
+    pub query: StartedQuery,
+    /// Whether it is filled, even if it could keep its state.
+    pub fills: bool,
+    /// Whether the query is stopped and stays so.
+    pub stays_stopped: bool,
 }
 
 /// What a gateway answers.
@@ -44,6 +78,12 @@ pub(crate) enum Answer {
     Done,
     Failed(Cause),
     Tables(StatusTables),
+    /// What was done, for people.
+    Said(String),
+    /// Whether the part keeps its state.
+    Keeps(bool),
+    /// A replacement is prepared, in the folder of this name if it has one of its own.
+    Ready(Option<String>),
 }
 
 impl Order {
@@ -70,6 +110,21 @@ impl Order {
             }
             Order::Report => bytes.put_u8(REPORT),
             Order::Close => bytes.put_u8(CLOSE),
+            Order::Stop(view) => put_text(&mut bytes, STOP, view),
+            Order::Start(view) => put_text(&mut bytes, START, view),
+            Order::Keeps(definition) => {
+                bytes.put_u8(KEEPS);
+                bytes.put_bytes(&definition.encode());
+            }
+            Order::Replace(replacement) => {
+                bytes.put_u8(REPLACE);
+                bytes.put_bytes(&replacement.definition.encode());
+                bytes.put_bytes(&CatalogRecord::Started(replacement.query.clone()).encode());
+                bytes.put_u8(replacement.fills.into());
+                bytes.put_u8(replacement.stays_stopped.into());
+            }
+            Order::Commit => bytes.put_u8(COMMIT),
+            Order::Abort => bytes.put_u8(ABORT),
         }
         bytes
     }
@@ -85,6 +140,19 @@ impl Order {
             }
             REPORT => Ok(Order::Report),
             CLOSE => Ok(Order::Close),
+            STOP => fields.text().map(Order::Stop),
+            START => fields.text().map(Order::Start),
+            KEEPS => take_definition(&mut fields).map(Order::Keeps),
+            REPLACE => {
+                let definition = take_definition(&mut fields)?;
+                let Some(CatalogRecord::Started(query)) = CatalogRecord::decode(fields.bytes()?) else {
+                    return Err(Malformed);
+                };
+                let (fills, stays_stopped) = (fields.u8()? == 1, fields.u8()? == 1);
+                Ok(Order::Replace(Replacement { definition, query, fills, stays_stopped }))
+            }
+            COMMIT => Ok(Order::Commit),
+            ABORT => Ok(Order::Abort),
             _ => Err(Malformed),
         }
     }
@@ -143,6 +211,12 @@ impl Answer {
                 bytes.put_u8(TABLES);
                 tables.encode(&mut bytes);
             }
+            Answer::Said(text) => put_text(&mut bytes, SAID, text),
+            Answer::Keeps(keeps) => bytes.extend([KEEPS, (*keeps).into()]),
+            Answer::Ready(folder) => {
+                bytes.extend([READY, folder.is_some().into()]);
+                folder.iter().for_each(|folder| bytes.put_bytes(folder.as_bytes()));
+            }
         }
         bytes
     }
@@ -157,9 +231,24 @@ impl Answer {
                 Ok(Answer::Failed(Cause::new(*fault, fields.text()?)))
             }
             TABLES => StatusTables::decode(&mut fields).map(Answer::Tables),
+            SAID => fields.text().map(Answer::Said),
+            KEEPS => Ok(Answer::Keeps(fields.u8()? == 1)),
+            READY => match fields.u8()? {
+                0 => Ok(Answer::Ready(None)),
+                _ => Ok(Answer::Ready(Some(fields.text()?))),
+            },
             _ => Err(Malformed),
         }
     }
+}
+
+fn put_text(bytes: &mut Vec<u8>, kind: u8, text: &str) {
+    bytes.put_u8(kind);
+    bytes.put_bytes(text.as_bytes());
+}
+
+fn take_definition(fields: &mut Fields<'_>) -> Result<Arc<Definition>, Malformed> {
+    Definition::decode(fields.bytes()?).map(Arc::new).ok_or(Malformed)
 }
 
 /// By their numbers in messages.
@@ -182,7 +271,21 @@ mod tests {
     fn orders_and_answers_are_read_as_they_were_written_and_never_in_part() {
         let tables =
             StatusTables { queries: vec![vec!["v".into(), String::new()]], ..StatusTables::default() };
-        let orders = [Order::Apply(vec![CatalogRecord::Ended("v".into())]), Order::Report, Order::Close];
+        let definition =
+            Arc::new(Definition { version: 3, statement: "CREATE".into(), idle_after: Duration::ZERO });
+        let query =
+            StartedQuery { name: "v".into(), outputs: vec!["v".into()], settings: vec![1], is_strict: false };
+        let orders = [
+            Order::Apply(vec![CatalogRecord::Ended("v".into())]),
+            Order::Report,
+            Order::Close,
+            Order::Stop("v".into()),
+            Order::Start("v".into()),
+            Order::Keeps(Arc::clone(&definition)),
+            Order::Replace(Replacement { definition, query, fills: true, stays_stopped: false }),
+            Order::Commit,
+            Order::Abort,
+        ];
         for order in orders {
             let bytes = order.encode();
             assert_eq!(Order::decode(&bytes), Ok(order));
@@ -194,7 +297,16 @@ mod tests {
         Answer::Done.send(&gateway).unwrap();
         assert_eq!(Answer::receive_within(&server, soon).unwrap(), Some(Answer::Done));
         let failed = FAULTS.map(|fault| Answer::Failed(Cause::new(fault, "why")));
-        for answer in failed.into_iter().chain([Answer::AtWork, Answer::Done, Answer::Tables(tables)]) {
+        let others = [
+            Answer::AtWork,
+            Answer::Done,
+            Answer::Tables(tables),
+            Answer::Said("done".into()),
+            Answer::Keeps(true),
+            Answer::Ready(None),
+            Answer::Ready(Some("query-v-3".into())),
+        ];
+        for answer in failed.into_iter().chain(others) {
             let bytes = answer.encode();
             assert_eq!(Answer::decode(&bytes), Ok(answer));
             (0..bytes.len()).for_each(|length| assert_eq!(Answer::decode(&bytes[..length]), Err(Malformed)));

@@ -51,10 +51,10 @@ pub(crate) struct Gateway {
 
 /// How many answers are still to come that nobody waits for any more, over the connection with this process.
 #[derive(Default)]
-struct Owed(u32);
+pub(super) struct Owed(pub u32);
 
 /// How its process is.
-enum State {
+pub(super) enum State {
     /// It was not started yet.
     New,
     /// Its process was started, and does not answer yet.
@@ -91,11 +91,11 @@ impl Gateway {
         Ok(gateway)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn orders(&self) -> MutexGuard<'_, Owed> {
+    pub(super) fn orders(&self) -> MutexGuard<'_, Owed> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -106,7 +106,7 @@ impl Gateway {
     }
 
     /// The connection to it, and its version of the catalogue; `None`: it does not answer orders.
-    fn here(&self) -> Option<(Arc<UnixStream>, u64)> {
+    pub(super) fn here(&self) -> Option<(Arc<UnixStream>, u64)> {
         match &*self.state() {
             State::Here { server, version } => Some((Arc::clone(server), *version)),
             State::New | State::Beginning(_) | State::Away(_) => None,
@@ -176,7 +176,7 @@ impl Gateway {
                 return Ok(Some(child));
             }
             Ok(Answer::Failed(cause)) => cause,
-            Ok(Answer::Tables(_) | Answer::AtWork) => Cause::bug("it answers what it was not asked"),
+            Ok(_) => Cause::bug("it answers what it was not asked"),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 Cause::operation(format!("its process hangs while it begins: {error}")).with_source(error)
             }
@@ -213,33 +213,13 @@ impl Gateway {
         }
     }
 
-    /// Applies what it does not have yet: the records behind a version, and others. One that is away gets all when it begins.
-    pub fn apply(&self, records: impl FnOnce(u64) -> (Vec<CatalogRecord>, u64)) -> Result<(), Cause> {
-        let mut owed = self.orders();
-        let Some((server, version)) = self.here() else { return Ok(()) };
-        let (records, newest) = records(version);
-        let answer = Order::Apply(records).send(&server).and_then(|()| owed.answer(&server));
-        if let State::Here { version, .. } = &mut *self.state() {
-            *version = newest;
-        }
-        match answer {
-            Ok(Answer::Done) => Ok(()),
-            Ok(Answer::Failed(cause)) => Err(self.named(cause)),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                let cause = Cause::operation(format!("its process hangs: {error}; it is started again"));
-                self.give_up(&server, cause.clone());
-                Err(self.named(cause))
-            }
-            // It begins again, with all.
-            Ok(Answer::Tables(_) | Answer::AtWork) | Err(_) => {
-                let _ = server.shutdown(Shutdown::Both);
-                Ok(())
-            }
-        }
+    /// What messages call it.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// Its process is of no use. The supervisor ends it, if it does not end by itself.
-    fn give_up(&self, server: &UnixStream, cause: Cause) {
+    pub(super) fn give_up(&self, server: &UnixStream, cause: Cause) {
         self.endpoint.is_away(cause.to_string());
         self.becomes(State::Away(cause));
         let _ = server.shutdown(Shutdown::Both);
@@ -272,6 +252,9 @@ impl Gateway {
         match &*self.state() {
             State::Away(cause) => cause.to_string(),
             State::New | State::Beginning(_) => "it is being started".to_owned(),
+            State::Here { .. } if self.orders.try_lock().is_err() => {
+                "its process runs, and carries out a definition".to_owned()
+            }
             State::Here { .. } => "its process runs, and does not answer".to_owned(),
         }
     }
@@ -314,7 +297,7 @@ impl Gateway {
         true
     }
 
-    fn named(&self, cause: Cause) -> Cause {
+    pub(super) fn named(&self, cause: Cause) -> Cause {
         cause.map_message(|message| format!("gateway '{}': {message}", self.name))
     }
 }
@@ -336,15 +319,6 @@ impl PendingReport<'_> {
 }
 
 impl Owed {
-    /// The answer to the last order.
-    fn answer(&mut self, server: &UnixStream) -> io::Result<Answer> {
-        while self.0 > 0 {
-            Answer::receive(server, PATIENCE)?;
-            self.0 -= 1;
-        }
-        Answer::receive(server, PATIENCE)
-    }
-
     /// The last of the answers that are owed, if all come until then.
     fn last_until(&mut self, server: &UnixStream, until: Instant) -> io::Result<Option<Answer>> {
         loop {

@@ -22,12 +22,6 @@ impl Session {
 fn done_here(kind: &StatementKind) -> Option<(&Name, &'static str, &'static str)> {
     let again = "DROP it, and create it again";
     match kind {
-        StatementKind::Stop(of) => Some((&of.name, "stopped", "DROP it")),
-        StatementKind::Start(of) => Some((&of.name, "started", "it runs whenever its gateways do")),
-        StatementKind::Alter(alter) => Some((&alter.name, "altered", again)),
-        StatementKind::CreateMaterializedView(create) if create.or_replace => {
-            Some((&create.name, "replaced", again))
-        }
         StatementKind::CreateView(create) if create.or_replace => Some((&create.name, "replaced", again)),
         StatementKind::CreateSource(create) | StatementKind::CreateTable(create) if create.or_replace => {
             Some((&create.name, "replaced", again))

@@ -10,6 +10,7 @@ use tidemill_engine::Cause;
 use super::own_tables::own_tables;
 use crate::catalog_record::{CatalogRecord, StartedQuery};
 use crate::gateway_processes::{Gateway, GatewaySettings, Gateways, SOCKET, StatusTables};
+use crate::query_at_gateways::QueryAtGateways;
 use crate::{Runtime, Session};
 
 /// How long a definition waits for a new gateway.
@@ -29,7 +30,7 @@ impl Runtime {
     pub fn start_gateways(&self, settings: GatewaySettings) {
         self.set_gateways(Gateways::new(settings));
         for query in self.queries_at_gateways() {
-            for name in self.defined_catalog().gateways_of(&query.name) {
+            for name in self.defined_catalog().gateways_of(&query.query.name) {
                 if let Err(cause) = self.gateway(name) {
                     tracing::error!(gateway = name, %cause, "a gateway cannot be started");
                     self.kept_catalog().endpoint(name).is_away(cause.to_string());
@@ -43,7 +44,7 @@ impl Runtime {
     }
 
     /// The queries that run at gateways.
-    fn queries_at_gateways(&self) -> Vec<StartedQuery> {
+    fn queries_at_gateways(&self) -> Vec<QueryAtGateways> {
         self.at_gateways().clone()
     }
 
@@ -51,7 +52,7 @@ impl Runtime {
     fn forget_at_gateways(&self, name: &str) -> bool {
         let mut queries = self.at_gateways();
         let before = queries.len();
-        queries.retain(|query| query.name != name);
+        queries.retain(|known| known.query.name != name);
         queries.len() < before
     }
 
@@ -60,17 +61,52 @@ impl Runtime {
         self.has_gateways() && !self.defined_catalog().gateways_of(view).is_empty()
     }
 
+    /// How this query is at its gateways; `None`: it was not started there.
+    pub(super) fn query_at_gateways(&self, name: &str) -> Option<QueryAtGateways> {
+        self.at_gateways().iter().find(|known| known.query.name == name).cloned()
+    }
+
+    /// A query runs at its gateways, in place of what had its name.
+    pub(super) fn note_at_gateways(&self, query: StartedQuery) {
+        let mut queries = self.at_gateways();
+        queries.retain(|known| known.query.name != query.name);
+        queries.push(QueryAtGateways::running(query));
+    }
+
+    /// Whether a query is stopped at its gateways.
+    pub(super) fn set_stopped_at_gateways(&self, name: &str, is_stopped: bool) {
+        let mut queries = self.at_gateways();
+        queries
+            .iter_mut()
+            .filter(|known| known.query.name == name)
+            .for_each(|known| known.is_stopped = is_stopped);
+    }
+
+    /// The names of the queries that are stopped at their gateways.
+    pub(crate) fn stopped_at_gateways(&self) -> Vec<String> {
+        let queries = self.at_gateways();
+        queries.iter().filter(|known| known.is_stopped).map(|known| known.query.name.clone()).collect()
+    }
+
+    /// The gateways of a view, in an order that is the same for all views.
+    pub(super) fn gateways_of_view(&self, view: &str) -> Result<Vec<Arc<Gateway>>, Cause> {
+        let mut names = self.defined_catalog().gateways_of(view).to_vec();
+        names.sort_unstable();
+        names.iter().map(|name| self.gateway(name)).collect()
+    }
+
     /// Runs a view at its gateways. It runs again when they or the server are started again.
     fn run_at_gateways(&self, query: StartedQuery) -> Result<(), Cause> {
         let view = query.name.clone();
         self.kept_catalog().started(query.clone())?;
-        self.forget_at_gateways(&view);
-        self.at_gateways().push(query.clone());
+        self.note_at_gateways(query.clone());
         let names = self.defined_catalog().gateways_of(&view).to_vec();
         let gateways = names.iter().map(|name| self.gateway(name)).collect::<Result<Vec<_>, Cause>>()?;
         for gateway in gateways {
             gateway.wait_until_here(BEGIN_TIME)?;
-            gateway.apply(|version| self.records_for_gateway(version, [query.clone()]))?;
+            gateway.apply(|version| {
+                self.records_for_gateway(version, [QueryAtGateways::running(query.clone())])
+            })?;
         }
         Ok(())
     }
@@ -84,7 +120,9 @@ impl Runtime {
         let catalog = self.defined_catalog();
         let views = self.queries_at_gateways();
         let is_needed = |name: &str| {
-            views.iter().any(|view| catalog.gateways_of(&view.name).iter().any(|gateway| gateway == name))
+            views
+                .iter()
+                .any(|view| catalog.gateways_of(&view.query.name).iter().any(|gateway| gateway == name))
         };
         for (name, gateway) in gateways.running() {
             // One that fails begins again with all definitions.
@@ -150,7 +188,7 @@ impl Runtime {
         let beginning = Box::new(move || {
             let runtime = runtime()?;
             let catalog = runtime.defined_catalog();
-            let is_there = |query: &StartedQuery| catalog.gateways_of(&query.name).contains(&named);
+            let is_there = |known: &QueryAtGateways| catalog.gateways_of(&known.query.name).contains(&named);
             let queries = runtime.queries_at_gateways().into_iter().filter(is_there);
             Some(runtime.records_for_gateway(0, queries))
         });
@@ -160,14 +198,17 @@ impl Runtime {
     }
 
     /// The definitions behind a version, with these queries, and the newest version.
-    fn records_for_gateway(
+    pub(super) fn records_for_gateway(
         &self,
         version: u64,
-        queries: impl IntoIterator<Item = StartedQuery>,
+        queries: impl IntoIterator<Item = QueryAtGateways>,
     ) -> (Vec<CatalogRecord>, u64) {
         let catalog = self.defined_catalog();
         let definitions = catalog.definitions().iter().skip(version as usize).cloned();
-        let queries = queries.into_iter().map(CatalogRecord::Started);
+        let queries = queries.into_iter().flat_map(|QueryAtGateways { query, is_stopped }| {
+            let stopped = is_stopped.then(|| CatalogRecord::Stopped(query.name.clone()));
+            std::iter::once(CatalogRecord::Started(query)).chain(stopped)
+        });
         (definitions.map(CatalogRecord::Definition).chain(queries).collect(), catalog.version())
     }
 }
@@ -178,16 +219,23 @@ impl Session {
     /// # Errors
     /// If a gateway does not begin, or cannot run its part: it tries again each time that it is started.
     pub fn start_at_gateways(&self, view: &str) -> Result<(), Cause> {
+        self.runtime().run_at_gateways(self.query_for_gateways(view, None))
+    }
+
+    /// What the log is to say of a view at gateways that is started with the settings of this session. In the journal of each
+    /// gateway it has a folder of this name.
+    pub(super) fn query_for_gateways(&self, view: &str, folder: Option<&str>) -> StartedQuery {
         let runtime = self.runtime();
         let mut settings = self.settings().clone();
-        // Its gateways find the folder of this name in their own journals.
-        settings.journal = runtime.query_folder(view).or(settings.journal);
-        runtime.run_at_gateways(StartedQuery {
+        let own = runtime.query_folder(view);
+        let own = own.map(|own| folder.map_or(own.clone(), |folder| own.with_file_name(folder)));
+        settings.journal = own.or(settings.journal);
+        StartedQuery {
             name: view.to_owned(),
             outputs: vec![view.to_owned()],
             settings: settings.encode_beside(runtime.defaults()),
             is_strict: self.is_strict(),
-        })
+        }
     }
 }
 
