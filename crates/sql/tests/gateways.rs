@@ -103,18 +103,12 @@ fn a_source_at_a_gateway_elsewhere_is_read_by_views_only() {
     let folder = TempDir::new().unwrap();
     let mut planner = Planner::new();
     planner.settings_mut().gateways = GatewayPlace::Elsewhere;
-    let script = format!(
-        "{} CREATE SINK s WITH (path = '{}') AS SELECT n FROM west; SELECT n FROM east",
-        definitions(&folder),
-        folder.path().join("s.csv").display()
-    );
+    let script = format!("{} SELECT n FROM east", definitions(&folder));
     let mut statements = parse(&script, "test").unwrap();
     let query = statements.pop().unwrap();
     for statement in &statements {
         planner.execute(statement).unwrap_or_else(|error| panic!("{error}"));
     }
-    let refused = planner.pipeline_of(&["s"]).map(|_| ()).unwrap_err().to_string();
-    assert!(refused.contains("source 'west' enter at gateway 'w'"), "{refused}");
     let refused = match planner.execute(&query) {
         Ok(Reply::Query(_)) => panic!("it is planned"),
         Ok(_) => panic!("it is answered"),
@@ -123,4 +117,47 @@ fn a_source_at_a_gateway_elsewhere_is_read_by_views_only() {
     assert!(refused.contains("source 'east' enter at gateway 'e'"), "{refused}");
     planner.settings_mut().gateways = GatewayPlace::Ignored;
     assert!(matches!(planner.execute(&query), Ok(Reply::Query(_))));
+}
+
+#[test]
+fn a_sink_runs_at_the_gateway_of_all_of_its_sources_or_is_refused() {
+    let source = |name: &str, gateway: &str| {
+        let listen = "connector = 'tcp', listen = '127.0.0.1:7000', format = 'csv'";
+        format!("CREATE SOURCE {name} (n BIGINT) WITH ({listen}{gateway});")
+    };
+    let sources =
+        [source("west", ", gateway = 'w'"), source("east", ", gateway = 'e'"), source("here", "")].concat();
+    let folder = TempDir::new().unwrap();
+    let planned = |place: GatewayPlace, definitions: &str, sink: &str| {
+        let mut planner = Planner::new();
+        planner.settings_mut().gateways = place;
+        for statement in parse(&format!("{definitions} {sink}"), "test").unwrap() {
+            planner.execute(&statement)?;
+        }
+        Ok::<_, tidemill_sql::TextError>(planner)
+    };
+    let path = folder.path().join("s.csv").display().to_string();
+    let sink = |query: &str| format!("CREATE SINK s WITH (path = '{path}') AS {query}");
+    let places = [GatewayPlace::Elsewhere, GatewayPlace::Here("w".into()), GatewayPlace::Here("e".into())];
+    for (query, gateways, runs) in [
+        ("SELECT n FROM west", vec!["w"], [false, true, false]),
+        ("SELECT n FROM west UNION ALL SELECT n + 1 FROM west", vec!["w"], [false, true, false]),
+        ("SELECT n FROM here", vec![], [true, false, false]),
+    ] {
+        for (place, runs) in places.iter().zip(runs) {
+            let planner = planned(place.clone(), &sources, &sink(query)).unwrap();
+            assert_eq!(planner.catalog().gateways_of("s"), gateways, "{query}");
+            assert_eq!(planner.pipeline_of(&["s"]).is_ok(), runs, "{query} {place:?}");
+        }
+    }
+    let several = sink("SELECT n FROM west UNION ALL SELECT n FROM east");
+    let refused = planned(GatewayPlace::Elsewhere, &sources, &several).err().unwrap();
+    assert!(refused.message.contains("'west' at gateway 'w', 'east' at gateway 'e'"), "{refused}");
+    assert!(planned(GatewayPlace::Ignored, &sources, &several).is_ok());
+    let to_output = "CREATE SINK s WITH (connector = 'stdout') AS SELECT n FROM west";
+    let refused = planned(GatewayPlace::Elsewhere, &sources, to_output).err().unwrap();
+    assert!(refused.message.contains("no standard output"), "{refused}");
+    let refused =
+        planned(GatewayPlace::Elsewhere, &definitions(&folder), &sink("SELECT n FROM west")).err().unwrap();
+    assert!(refused.message.contains("over a source that ends"), "{refused}");
 }

@@ -17,6 +17,7 @@ mod sender;
 #[path = "../oracle/server.rs"]
 #[allow(dead_code)]
 mod server;
+mod sinks;
 mod subscriber;
 #[path = "../support/mod.rs"]
 mod support;

@@ -15,11 +15,13 @@ use crate::relations::source_definition::SourceDefinition;
 use crate::store::{part_versions, versions_at};
 
 impl Catalog {
-    /// The gateways that have parts of this view; none if there is no such materialized view, or it is computed in one process.
-    pub fn gateways_of(&self, view: &str) -> &[String] {
-        match self.relations.get(view) {
+    /// The gateways that have parts of this view or run this sink; none if there is no such materialized view or sink, or it is
+    /// computed in the process itself.
+    pub fn gateways_of(&self, output: &str) -> &[String] {
+        match self.relations.get(output) {
             Some(Relation::View(view)) => view.gateways(),
-            _ => &[],
+            Some(_) => &[],
+            None => self.sinks.get(output).map_or(&[], |sink| &sink.gateways),
         }
     }
 

@@ -43,6 +43,8 @@ pub(crate) struct SinkEntry {
     pub contract: Option<TimeContract>,
     pub beginning: Option<Beginning>,
     pub inputs: Vec<LogicalPlan>,
+    /// The gateway at which it runs, because the rows of its sources enter there; none: it runs in the process itself.
+    pub gateways: Vec<String>,
 }
 
 /// One version of a catalogue: its definitions in order, and what they give. Versions are values: a clone does not change

@@ -172,7 +172,8 @@ impl Planner {
                 vec![self.sink_input(&select_all(name, statement)?, statement)?]
             }
         };
-        let entry = SinkEntry { definition, max_latency, contract, beginning, inputs };
+        let gateways = self.sink_gateways(&inputs, &definition.connector, statement)?;
+        let entry = SinkEntry { definition, max_latency, contract, beginning, inputs, gateways };
         Arc::make_mut(&mut self.catalog.sinks).insert(create.name.value.clone(), entry);
         Ok(Reply::Done(format!("sink {} created", create.name)))
     }
@@ -201,6 +202,9 @@ impl Planner {
         let bound = max_latency(options)?;
         let plan = self.sink_input(query, statement)?;
         let names: Vec<String> = self.catalog.sinks.keys().cloned().collect();
+        let connector = self.catalog.sinks.get(sink.as_str()).map(|entry| entry.definition.connector.clone());
+        let gateways =
+            self.sink_gateways(std::slice::from_ref(&plan), &connector.unwrap_or_default(), statement)?;
         let Some(entry) = Arc::make_mut(&mut self.catalog.sinks).get_mut(sink.as_str()) else {
             let error = statement.error(sink.span, format!("there is no sink '{sink}'"));
             return Err(match crate::closest(sink.as_str(), names.iter().map(String::as_str)) {
@@ -214,6 +218,7 @@ impl Planner {
             let error = statement.error(sink.span, format!("'{sink}' already has an input"));
             return Err(error.with_hint("combine both inputs with UNION ALL, or define a second sink"));
         }
+        entry.gateways = gateways;
         entry.inputs.push(plan);
         entry.max_latency = entry.max_latency.into_iter().chain(bound).min();
         Ok(Reply::Done(format!("a query writes to {sink}")))

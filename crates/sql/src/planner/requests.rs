@@ -47,7 +47,7 @@ impl Planner {
     /// What the sinks and materialized views of the catalogue request: the sinks first, each kind by name.
     pub(super) fn requests(&self) -> Result<Vec<Request>, Cause> {
         let mut requests = Vec::new();
-        for (name, sink) in self.catalog.sinks.iter() {
+        for (name, sink) in self.catalog.sinks.iter().filter(|(_, sink)| self.runs_sink(&sink.gateways)) {
             for input in &sink.inputs {
                 requests.push(Request {
                     name: name.clone(),

@@ -39,6 +39,39 @@ pub(crate) fn entrance(plan: &LogicalPlan) -> Option<(String, String)> {
     entrances(plan).into_iter().find_map(|(gateway, source)| Some((source, gateway?)))
 }
 
+/// The gateway at which all sources of a plan enter; `None`: they enter at no gateway.
+pub(crate) fn only_entrance(plan: &LogicalPlan) -> Result<Option<String>> {
+    let entrances = entrances(plan);
+    let mut gateways = entrances.iter().map(|(gateway, _)| gateway);
+    let first = gateways.next().cloned().flatten();
+    match gateways.all(|gateway| *gateway == first) {
+        true => Ok(first),
+        false => Err(refuse(
+            format!(
+                "a sink runs in one process, and this one needs rows that enter at several places ({})",
+                places(&entrances)
+            ),
+            "create a sink for each gateway, each with a destination of its own; or put the rows into a view with \
+             UNION ALL, and follow that with SUBSCRIBE",
+        )),
+    }
+}
+
+/// Whether a source of a plan enters at a gateway and ends.
+pub(crate) fn has_finite_entrance(plan: &LogicalPlan) -> bool {
+    let mut found = false;
+    let _ = plan.look_through_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Some(source) = scanned(scan.source.as_ref())
+        {
+            let definition = &source.definition;
+            found |= definition.gateway.is_some() && definition.is_finite && !definition.is_table;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    found
+}
+
 /// The parts of a view, one for each gateway at which its sources enter; none if they enter at no gateway.
 ///
 /// A part has all that is computed from the rows of its gateway, and from tables that do not change. So the view is the parts
@@ -109,12 +142,16 @@ fn named_as(part: LogicalPlan, union: &Union) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(part).project(named.collect::<Vec<_>>())?.build()
 }
 
-fn not_divided(entrances: &[(Option<String>, String)]) -> DataFusionError {
+fn places(entrances: &[(Option<String>, String)]) -> String {
     let place = |(gateway, source): &(Option<String>, String)| match gateway {
         Some(gateway) => format!("'{source}' at gateway '{gateway}'"),
         None => format!("'{source}' at none"),
     };
-    let places = entrances.iter().map(place).collect::<Vec<_>>().join(", ");
+    entrances.iter().map(place).collect::<Vec<_>>().join(", ")
+}
+
+fn not_divided(entrances: &[(Option<String>, String)]) -> DataFusionError {
+    let places = places(entrances);
     refuse(
         format!(
             "this needs rows that enter at several places ({places}), and gateways do not wait for each other"
