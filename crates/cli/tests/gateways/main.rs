@@ -104,6 +104,18 @@ fn check_questions(fleet: &mut Fleet, cars: &[Car]) {
     assert!(plan.contains("gateway 'g0' as of cycle") && plan.contains("by key"), "{plan}");
 }
 
+/// A query that is prepared is planned once, and reads what there is when it is executed.
+fn check_prepared(fleet: &mut Fleet) {
+    fleet.text("PREPARE q (BIGINT) AS SELECT n, gate FROM recent WHERE n = $1 ORDER BY gate");
+    assert_eq!(fleet.text("EXECUTE q (7)"), "7|g0\n7|g1");
+    assert_eq!(fleet.text("EXECUTE q (-3)"), "-3|g0\n-3|g1");
+    let plan = fleet.text("EXPLAIN EXECUTE q (7)");
+    assert!(plan.contains("gateway 'g1' as of cycle") && plan.contains("by key"), "{plan}");
+    fleet.text("BEGIN");
+    assert_eq!(fleet.text("EXECUTE q (7)"), "7|g0\n7|g1");
+    fleet.text("COMMIT; DEALLOCATE q");
+}
+
 #[test]
 fn one_gateway_survives_kills() {
     survives_kills(1, &[Victim::Gateway(0), Victim::Server, Victim::Gateway(0)]);
@@ -188,7 +200,10 @@ fn a_gateway_that_is_away_is_an_error_with_its_name_and_what_it_is_asked_wrongly
     let as_of = "SELECT count(*) FROM recent AS OF TIMESTAMP '2023-11-14 22:13:20.050'";
     assert_eq!(fleet.text(as_of), "200");
     let before = fleet.error("SELECT count(*) FROM recent AS OF TIMESTAMP '2023-11-14 22:13:20'");
-    assert!(before.contains("have not arrived yet"), "{before}");
+    assert!(before.contains("have not arrived yet") && before.contains("72000"), "{before}");
+    let later = fleet.error("SELECT n FROM total AS OF CYCLE 1000000");
+    assert!(later.contains("55000") && later.contains("has not been committed yet"), "{later}");
+    check_prepared(&mut fleet);
     fleet.text("DROP MATERIALIZED VIEW total");
     fleet.text("DROP MATERIALIZED VIEW recent");
     let gateways = fleet.text("SHOW GATEWAYS");

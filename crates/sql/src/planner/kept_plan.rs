@@ -19,7 +19,7 @@ use crate::expressions::compiled::Compiled;
 use crate::logical::tree::{PlanTree, Tree};
 use crate::logical::{Provider, fold, shown_rows};
 use crate::statement::{Parameter, ParameterType, Statement, StatementKind, number};
-use crate::store::{reads_gateways, same_versions_of};
+use crate::store::same_versions_of;
 use crate::text::TextError;
 use crate::translate::{is_static, read_as_tables, read_scalar_subqueries, read_static_in_turns};
 
@@ -134,7 +134,7 @@ fn text_schema() -> SchemaRef {
 
 impl Planner {
     /// The plan of a query for parameters of these types; `None` if it is to be planned with the values each time: a query that
-    /// reads a stream, a file, gateways or the past, has parameters where only constants can stand, or is wrong.
+    /// reads a stream, a file or the past, has parameters where only constants can stand, or is wrong.
     pub fn keep(&self, statement: &Statement, kinds: &[ParameterType]) -> Option<KeptPlan> {
         let StatementKind::Query(query, options) = &statement.kind else { return None };
         if !options.is_empty() || options.as_of().is_some() || statement.parameters() > kinds.len() {
@@ -150,10 +150,7 @@ impl Planner {
                 let columns = shown_columns(&plan);
                 // A column without a name is called by its expression, values included.
                 let has_names = !columns.fields().iter().any(|field| field.name().contains('$'));
-                let is_kept = has_names
-                    && is_static(&plan)
-                    && !provider.has_opened_files()
-                    && !reads_gateways(&plan).ok()?;
+                let is_kept = has_names && is_static(&plan) && !provider.has_opened_files();
                 let (casts, nodes) = is_kept.then(|| looked_through(&plan).ok()).flatten()?;
                 // A truth value may leave over a condition alone.
                 let folds = casts || kinds.contains(&ParameterType::Boolean);
@@ -205,7 +202,8 @@ impl Planner {
             let plan = kept.with_values(values)?.ok()?;
             let memory = self.settings.memory_of_reader();
             let computed = || {
-                let plan = same_versions_of(plan, |name| self.catalog.stored_rows(name))?;
+                let parts = |name: &str| self.catalog.gateway_rows(name);
+                let plan = same_versions_of(plan, |name| self.catalog.stored_rows(name), parts)?;
                 let plan = read_as_tables(read_scalar_subqueries(plan, &memory, &*self.turns)?)?;
                 if is_static(&plan) { compute(&plan).map(Some) } else { Ok(None) }
             };

@@ -6,8 +6,8 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::{LogicalPlan, TableScan, TableSource};
-use tidemill_engine::Cause;
-use tidemill_store::remote::Moment;
+use tidemill_engine::{Cause, Fault};
+use tidemill_store::remote::{Moment, RemoteVersion};
 use tidemill_store::{StoreConfig, StoreReader, Version};
 
 use super::at_gateways::part_versions;
@@ -29,11 +29,12 @@ pub(crate) fn same_versions(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(plan)
 }
 
-/// As `same_versions`, of a plan that was made before and reads no gateways. What the views of these names have now may be the rows
-/// of a transaction.
+/// As `same_versions`, of a plan that was made before. What the views of these names have now, here or at gateways, may be the rows of
+/// a transaction.
 pub(crate) fn same_versions_of<'a>(
     plan: LogicalPlan,
     now: impl Fn(&str) -> Option<&'a StoredRows>,
+    parts_now: impl Fn(&str) -> Option<&'a GatewayRows>,
 ) -> Result<LogicalPlan> {
     let mut stores = stores_of(&plan)?;
     for stored in &mut stores {
@@ -41,7 +42,17 @@ pub(crate) fn same_versions_of<'a>(
             *stored = now.clone();
         }
     }
-    at_one_cycle(plan, &stores)
+    let (plan, _) = with_part_versions(at_one_cycle(plan, &stores)?, |views| {
+        let taken = |view: &&GatewayRows| parts_now(&view.name)?.versions.clone();
+        let open: Vec<&GatewayRows> = views.iter().copied().filter(|view| taken(view).is_none()).collect();
+        let mut newest = part_versions(&open, Moment::Newest, &mut |_| Ok(())).into_iter();
+        let mut version = |view: &&GatewayRows| {
+            let missing = || Err(Cause::bug("a view has no version"));
+            taken(view).or_else(|| newest.next()).unwrap_or_else(missing)
+        };
+        Ok(views.iter().map(&mut version).collect())
+    })?;
+    Ok(plan)
 }
 
 fn at_one_cycle(plan: LogicalPlan, stores: &[StoredRows]) -> Result<LogicalPlan> {
@@ -55,13 +66,6 @@ fn at_one_cycle(plan: LogicalPlan, stores: &[StoredRows]) -> Result<LogicalPlan>
         version.map_err(failed)
     };
     at_versions(plan, version).map(|(plan, _)| plan)
-}
-
-/// Whether a plan reads views that have parts at gateways.
-pub(crate) fn reads_gateways(plan: &LogicalPlan) -> Result<bool> {
-    let mut reads = false;
-    look_at_sources(plan, |source| reads |= source.at_gateways.is_some())?;
-    Ok(reads)
 }
 
 /// Looks at each source that a plan scans, those of subqueries included.
@@ -191,7 +195,27 @@ fn earlier_parts(view: &GatewayRows, as_of: &AsOf) -> Result<PartVersions> {
         ));
     }
     let moment = moment_of(&view.config, as_of)?;
-    Ok(part_versions(&[view], moment, &mut |_| Ok(())).remove(0))
+    let versions = part_versions(&[view], moment, &mut |_| Ok(())).remove(0);
+    match versions {
+        Err(cause) if cause.fault == Fault::User => Err(not_readable_there(&cause, view, moment)),
+        versions => Ok(versions),
+    }
+}
+
+/// As `not_readable`, of a view at gateways: which cycles they have is in the reason.
+fn not_readable_there(cause: &Cause, view: &GatewayRows, moment: Moment) -> DataFusionError {
+    let newest = part_versions(&[view], Moment::Newest, &mut |_| Ok(())).remove(0);
+    let newest = newest.ok().and_then(|parts| parts.iter().map(RemoteVersion::cycle).max()).flatten();
+    let problem = match (moment, newest) {
+        (_, None) => Problem::NotYet,
+        (Moment::Cycle(cycle), Some(newest)) if cycle > newest => Problem::NotYet,
+        _ => Problem::PastGone,
+    };
+    let way_out = match problem {
+        Problem::PastGone => "a view keeps more cycles WITH (retain_versions = ...)",
+        _ => "ask again when the gateway has that cycle",
+    };
+    refuse_for(problem, cause.message.to_string(), way_out)
 }
 
 /// The plan with each view at gateways as of one version of each part, and the number of such views. `versions` is asked once for

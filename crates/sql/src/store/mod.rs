@@ -10,7 +10,7 @@ mod nearest;
 mod one_cycle;
 mod searched;
 
-pub(crate) use as_of::{earlier_rows, pinned, reads_gateways, same_versions, same_versions_of, versions_at};
+pub(crate) use as_of::{earlier_rows, pinned, same_versions, same_versions_of, versions_at};
 pub(crate) use at_gateways::part_versions;
 pub(crate) use found::{FoundRows, with_found_rows};
 pub(crate) use searched::Reader;
