@@ -101,7 +101,7 @@ fn until(stream: &mut TcpStream, text: &str) -> String {
 }
 
 #[test]
-fn events_and_messages_have_the_gateway_of_each_row() {
+fn events_messages_and_metrics_have_the_gateway_of_each_row() {
     let folder = folder_with(&[]);
     let port = free_port();
     let address: &'static str = format!("127.0.0.1:{port}").leak();
@@ -124,5 +124,17 @@ fn events_and_messages_have_the_gateway_of_each_row() {
         for name in ["cycle", "change", "gateway", "insert"] {
             assert!(rows.contains(name), "{name} is not in {rows}");
         }
+    }
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
+        .expect("it is sent");
+    let mut metrics = String::new();
+    stream.read_to_string(&mut metrics).expect("it answers");
+    for line in [
+        "tidemill_gateway_up{gateway=\"g1\"} 1",
+        "tidemill_gateway_rows_total{gateway=\"g0\",source=\"cars0\",query=\"recent\"} 10",
+        "tidemill_gateway_view_rows{gateway=\"g1\",view=\"recent\",fragment=\"0\"} 20",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
     }
 }

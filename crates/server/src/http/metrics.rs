@@ -3,19 +3,42 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
 use tidemill_engine::{Counter, PoolStatus};
 use tidemill_service::{QueryReport, QueryState, Runtime};
 use tidemill_sql::{QueryStatus, StoreStatistics, ViewHandle};
 
+use super::answer::{Answer, Refusal, whole};
+use super::exposition;
 use super::families::{Families, MetricKind};
+use super::gateway_metrics::gateways;
+use super::shared::HttpState;
 
 use MetricKind::{Counter as Total, Gauge, Histogram};
+
+/// The format in which Prometheus reads metrics.
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 /// A query with its progress, under a name that no other one has.
 struct Shown<'a> {
     name: String,
     report: &'a QueryReport,
     status: &'a QueryStatus,
+}
+
+/// All metrics, for Prometheus.
+pub(super) async fn answer(shared: &HttpState) -> Answer {
+    let (started, runtime) = (shared.started, shared.runtime.get().cloned());
+    // Gateways may take their time, and the thread that speaks HTTP waits for nothing.
+    let text = move || exposition::text(&families(started, runtime.as_ref()));
+    match tokio::task::spawn_blocking(text).await {
+        Ok(text) => whole(StatusCode::OK, TEXT, text),
+        Err(_) => {
+            let message = "the metrics could not be collected";
+            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "XX000", message).answer()
+        }
+    }
 }
 
 /// All metrics. Each family lists all queries, because samples of a family must follow each other.
@@ -58,6 +81,7 @@ pub(super) fn families(started: Instant, runtime: Option<&Runtime>) -> Families 
     parts(&mut families, &shown);
     views(&mut families, &runtime.running_views());
     pools(&mut families, &runtime.catalog().pools());
+    gateways(&mut families, &runtime.status_tables());
     families
 }
 

@@ -9,6 +9,7 @@ mod catalog;
 mod console;
 mod exposition;
 mod families;
+mod gateway_metrics;
 mod guard;
 mod handshake;
 mod http_server;

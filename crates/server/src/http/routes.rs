@@ -3,21 +3,16 @@
 use std::net::IpAddr;
 
 use hyper::body::Incoming;
-use hyper::header::HeaderValue;
 use hyper::{Method, Request, StatusCode};
 use serde_json::json;
 use tidemill_service::{QueryReport, QueryState};
 
-use super::answer::{Answer, Refusal, json, not_allowed, whole};
+use super::answer::{Answer, Refusal, json, not_allowed};
 use super::shared::HttpState;
 use super::{
-    catalog, console, exposition, guard, handshake, journal, logs, metrics, plan, query, status, stores,
-    websocket,
+    catalog, console, guard, handshake, journal, logs, metrics, plan, query, status, stores, websocket,
 };
 use crate::report::PROTOCOL_VIOLATION;
-
-/// The version of Prometheus's text format.
-const METRICS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 /// Answers a request.
 pub(super) async fn answer(request: Request<Incoming>, address: IpAddr, shared: &HttpState) -> Answer {
@@ -47,19 +42,13 @@ pub(super) async fn answer(request: Request<Incoming>, address: IpAddr, shared: 
         ("/api/logs", &Method::GET | &Method::HEAD) => return logs::answer(&request, shared, &identity),
         ("/api/plan", &Method::GET | &Method::HEAD) => return plan::answer(request.uri().query(), shared),
         ("/api/journal", &Method::GET | &Method::HEAD) => return journal::answer(shared).await,
-        ("/api/logs" | "/api/plan" | "/api/journal", _) => return not_allowed("GET, HEAD"),
+        ("/metrics", &Method::GET | &Method::HEAD) => return metrics::answer(shared).await,
+        ("/api/logs" | "/api/plan" | "/api/journal" | "/metrics", _) => return not_allowed("GET, HEAD"),
         ("/query", _) => return not_allowed("POST"),
         ("/subscribe", _) => return not_allowed("GET, POST"),
         _ => {}
     }
     let answer: fn(&HttpState) -> Answer = match path {
-        "/metrics" => |shared| {
-            whole(
-                StatusCode::OK,
-                METRICS,
-                exposition::text(&metrics::families(shared.started, shared.runtime.get())),
-            )
-        },
         "/ready" => ready,
         "/api/status" => |shared| json(StatusCode::OK, &status::json(shared)),
         "/api/catalog" => catalog::answer,
