@@ -50,6 +50,8 @@ pub(crate) struct GatewayChanges {
 struct PartChanges {
     gateway: String,
     follower: RemoteFollower,
+    /// Whether the gateway has answered.
+    has_answered: bool,
     /// Whether some rows were given.
     has_given: bool,
     /// Whether all rows were given that the part had at first. From then on, a cycle is given when it is complete.
@@ -70,6 +72,7 @@ impl GatewayChanges {
         let part = |(gateway, name): (_, &String)| PartChanges {
             gateway: name.clone(),
             follower: RemoteFollower::new(gateway, view.name()),
+            has_answered: false,
             has_given: false,
             has_begun: false,
             held: Vec::new(),
@@ -160,6 +163,7 @@ impl PartChanges {
     /// What is complete with these changes.
     fn complete(&mut self, changes: Changes) -> Vec<RecordBatch> {
         self.away_since = None;
+        self.has_answered = true;
         self.is_over = changes.is_over;
         self.has_given |= changes.rows.is_some();
         self.held.extend(changes.rows);
@@ -168,21 +172,23 @@ impl PartChanges {
         if is_complete { std::mem::take(&mut self.held) } else { Vec::new() }
     }
 
-    /// The gateway is away. It is waited for, unless nothing was given yet: then a query would fail, too.
+    /// The gateway is away. It is waited for, unless it has never answered: then a query would fail, too. One that had no rows yet
+    /// begins with those that it has when it is back.
     fn is_away(&mut self, cause: Cause) -> Result<(), Cause> {
         // They are given again.
         self.held.clear();
         let since = *self.away_since.get_or_insert_with(Instant::now);
-        match (self.has_begun, self.has_given) {
-            (false, false) => Err(cause),
-            (false, true) => Err(Cause::operation(format!(
+        let is_within_first_rows = self.has_given && !self.has_begun;
+        match (self.has_answered, is_within_first_rows) {
+            (false, _) => Err(cause),
+            (true, true) => Err(Cause::operation(format!(
                 "gateway '{}' has ended before it had given all rows of the view; SUBSCRIBE TO it again",
                 self.gateway
             ))),
-            (true, _) if since.elapsed() > AWAY_TIME => Err(cause.map_message(|message| {
+            (true, false) if since.elapsed() > AWAY_TIME => Err(cause.map_message(|message| {
                 format!("nothing comes from a gateway for {} s: {message}", AWAY_TIME.as_secs())
             })),
-            (true, _) => Ok(()),
+            (true, false) => Ok(()),
         }
     }
 

@@ -71,6 +71,34 @@ fn a_subscription_ends_with_a_name_where_its_rows_are_lost() {
     assert!(error.contains("durable = true"), "{error}");
 }
 
+#[test]
+fn a_gateway_without_rows_that_is_killed_is_waited_for() {
+    let folder = folder_with(&[]);
+    let mut fleet = Fleet::start(folder.path(), 2, 1);
+    fleet.finish();
+    let ports = [free_port(), free_port()];
+    let mut parts = Vec::new();
+    for (gate, listen) in ports.into_iter().enumerate() {
+        fleet.text(&format!(
+            "CREATE SOURCE late{gate} (n BIGINT) WITH (connector = 'http', listen = '127.0.0.1:{listen}', \
+             format = 'ndjson', durable = true, gateway = 'g{gate}')"
+        ));
+        parts.extend(["n", "-n"].map(|n| format!("SELECT {n} AS n, 'g{gate}' AS gate FROM late{gate}")));
+    }
+    fleet.text(&format!("CREATE MATERIALIZED VIEW late AS {}", parts.join(" UNION ALL ")));
+    let follower = Subscriber::start(fleet.connect(), "late");
+    post(ports[0], "{\"n\":1}\n");
+    wait_until("the rows come", || follower.seen().rows_of("g0") == 2);
+    let process = fleet.process_at(1);
+    kill(&process);
+    wait_until("another process has begun", || {
+        fleet.text("SHOW FRAGMENTS").contains("|g1|") && fleet.process_at(1) != process
+    });
+    wait_until("it listens", || TcpStream::connect(("127.0.0.1", ports[1])).is_ok());
+    post(ports[1], "{\"n\":1}\n");
+    wait_until("the rows come", || follower.seen().has_all(2, 1));
+}
+
 fn post(port: u16, body: &str) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     let length = body.len();
