@@ -1,5 +1,6 @@
 //! Converts texts to typed columns. A text that is not a value of its column's type marks its row as bad.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::builder::{
@@ -18,6 +19,7 @@ use tidemill_core::error::Cause;
 
 use super::bad_rows::{BadRows, Texts, mismatch, no_value};
 use super::epoch::Epoch;
+use super::interval_text::interval_in_units;
 use super::sql_type::sql_type;
 use super::text_length::{characters_max, check_length};
 use super::times::{TimestampParser, parse_date, parse_time};
@@ -262,7 +264,12 @@ fn by_cast(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<Array
     let text_of = |row| texts.get(row).map(str::trim_ascii).filter(|text| !text.is_empty());
     let is_time = field.data_type().is_temporal();
     let is_castable = |text: &&str| !(is_time && Float64Type::parse(text).is_some());
-    let strings: StringArray = (0..rows).map(|row| text_of(row).filter(is_castable)).collect();
+    let is_interval = matches!(field.data_type(), DataType::Interval(_));
+    let written = |text| match is_interval.then(|| interval_in_units(text)).flatten() {
+        Some(units) => Cow::Owned(units),
+        None => Cow::Borrowed(text),
+    };
+    let strings: StringArray = (0..rows).map(|row| text_of(row).filter(is_castable).map(written)).collect();
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let array = cast_with_options(&strings, field.data_type(), &options).map_err(|error| {
         Cause::user(format!("column '{}' of type {}: {error}", field.name(), sql_type(field.data_type())))

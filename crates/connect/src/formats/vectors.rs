@@ -1,4 +1,4 @@
-//! Parses lists of numbers: `[1.5, 2, null]`.
+//! Parses lists of numbers: `[1.5, 2, null]`, or as PostgreSQL writes them: `{1.5,2,NULL}`.
 
 use std::sync::Arc;
 
@@ -102,7 +102,8 @@ fn split<'a>(
 }
 
 fn push_items<'a>(text: &'a str, items: &mut Vec<Option<&'a str>>) -> bool {
-    let Some(inner) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) else { return false };
+    let between = |first, last| text.strip_prefix(first).and_then(|text: &str| text.strip_suffix(last));
+    let Some(inner) = between('[', ']').or_else(|| between('{', '}')) else { return false };
     if !inner.trim_ascii().is_empty() {
         let item = |text: &'a str| Some(text.trim_ascii()).filter(|text| !text.eq_ignore_ascii_case("null"));
         items.extend(inner.split(',').map(item));

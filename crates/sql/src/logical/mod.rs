@@ -21,6 +21,7 @@ mod floats;
 pub(crate) mod fourier;
 mod fourier_functions;
 mod functions;
+mod interval_texts;
 mod last_of_key;
 mod lift;
 mod map_call;

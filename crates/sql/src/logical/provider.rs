@@ -206,6 +206,7 @@ impl<'a> Provider<'a> {
         let mut query = naming.name(query);
         spelling.spell(&mut query);
         super::time_patterns::translate(&mut query)?;
+        super::interval_texts::translate(&mut query);
         if let Some(replaced) = super::spelling::with_replaced_columns(&query)
             && let Err(error) = self.as_written(replaced)
             && is_unknown_column(&error)
@@ -287,6 +288,7 @@ impl<'a> Provider<'a> {
             let mut expression = expression.clone();
             spelling.spell(&mut expression);
             super::time_patterns::translate(&mut expression)?;
+            super::interval_texts::translate(&mut expression);
             let planner = SqlToRel::new_with_options(self, parser_options());
             match planner.sql_to_expr(expression, schema, &mut PlannerContext::new()) {
                 Err(error) if spelling.after(&error).is_some() => {}
