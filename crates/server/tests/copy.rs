@@ -328,3 +328,27 @@ fn a_cursor_gives_some_rows_at_a_time() {
         assert!(client.batch_execute("CLOSE h").await.is_err());
     });
 }
+
+#[test]
+fn intervals_and_lists_that_are_copied_out_are_copied_in_again() {
+    with_client(async |client, _| {
+        let definitions =
+            "CREATE SOURCE spans (id BIGINT, span INTERVAL, list DOUBLE[]) WITH (connector = 'push');
+            CREATE MATERIALIZED VIEW kept AS SELECT id, span, list FROM spans";
+        client.batch_execute(definitions).await.unwrap();
+        let rows = "1\t1 year 2 mons -3 days +04:05:06.7\t{1,NULL,-2.5}\n2\t-00:00:00.25\t{}\n\
+            3\t-1 days -02:03:04.5\t{NaN,Infinity}\n";
+        assert_eq!(copy(&client, "COPY spans FROM STDIN", &[rows]).await, Ok(3));
+        let out = until_rows(&client, "SELECT id, span, list FROM kept ORDER BY id", 3).await;
+        assert_eq!(out, rows);
+        let csv = copied_out(&client, "COPY (SELECT * FROM kept ORDER BY id) TO STDOUT (FORMAT csv)")
+            .await
+            .unwrap();
+        assert_eq!(copy(&client, "COPY spans FROM STDIN (FORMAT csv)", &[csv]).await, Ok(3));
+        let twice = until_rows(&client, "SELECT id, span, list FROM kept ORDER BY id", 6).await;
+        let doubled: String = rows.lines().map(|line| format!("{line}\n{line}\n")).collect();
+        assert_eq!(twice, doubled);
+        let error = copy(&client, "COPY spans FROM STDIN", &["4\t00:61:00\t{}\n"]).await.unwrap_err();
+        assert!(error.1.contains("'00:61:00' is not an INTERVAL"), "{error:?}");
+    });
+}

@@ -27,6 +27,40 @@ pub(super) fn write(decimal: &str, bytes: &mut Vec<u8>) {
     groups.iter().for_each(|group| bytes.extend(group.to_be_bytes()));
 }
 
+/// The largest exponent of a decimal that is worth writing out: no decimal has more digits.
+const EXPONENT_MAX: i32 = 76;
+
+/// A decimal that may have an exponent (`1.5E+3`), written out; `None` if it is none.
+pub(super) fn without_exponent(text: &str) -> Option<String> {
+    let (digits, exponent) = match text.split_once(['e', 'E']) {
+        Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (sign, digits) = match digits.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", digits.strip_prefix('+').unwrap_or(digits)),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_decimal = [whole, fraction].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
+        && whole.len() + fraction.len() > 0
+        && exponent.abs() <= EXPONENT_MAX;
+    if !is_decimal || exponent == 0 {
+        return is_decimal.then(|| format!("{sign}{digits}"));
+    }
+    let zeros = "0".repeat(exponent.unsigned_abs() as usize);
+    let (all, point) = match exponent > 0 {
+        true => ([whole, fraction, &zeros].concat(), whole.len() + zeros.len()),
+        false => ([&zeros, whole, fraction].concat(), whole.len()),
+    };
+    let (whole, fraction) = all.split_at(point);
+    // What an exponent puts before the point is not a fraction.
+    let fraction = if exponent > 0 { fraction.trim_end_matches('0') } else { fraction };
+    Some(match fraction {
+        "" => format!("{sign}{whole}"),
+        fraction => format!("{sign}{}.{fraction}", if whole.is_empty() { "0" } else { whole }),
+    })
+}
+
 /// Reads a decimal in binary form as text; `None` if it is none.
 pub(super) fn read(bytes: &[u8]) -> Option<String> {
     let field =
@@ -73,6 +107,26 @@ mod tests {
         let mut bytes = Vec::new();
         write("-12345.678", &mut bytes);
         assert_eq!(bytes, [0, 3, 0, 1, 0x40, 0, 0, 3, 0, 1, 0x09, 0x29, 0x1a, 0x7c]);
+    }
+
+    #[test]
+    fn an_exponent_moves_the_point() {
+        let cases = [
+            ("1E+3", "1000"),
+            ("1.5e3", "1500"),
+            ("-1.2345E+2", "-123.45"),
+            ("1E-3", "0.001"),
+            (".5e-1", "0.05"),
+            ("12.50", "12.50"),
+            ("+7", "7"),
+            ("0e5", "000000"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(without_exponent(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in ["", ".", "e5", "1e", "1e77", "1e-77", "1e5e5", "NaN", "1.2.3", "--1", "1_000"] {
+            assert_eq!(without_exponent(text), None, "{text}");
+        }
     }
 
     #[test]

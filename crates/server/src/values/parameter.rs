@@ -88,12 +88,8 @@ fn from_text(kind: ParameterType, value: &[u8]) -> Result<String, String> {
         ParameterType::BigInt => checked(trimmed.parse::<i64>().is_ok(), trimmed),
         ParameterType::Real | ParameterType::Double => checked(trimmed.parse::<f64>().is_ok(), trimmed),
         ParameterType::Decimal => {
-            let digits = trimmed.strip_prefix(['-', '+']).unwrap_or(trimmed);
-            let is_digit = |char: char| char.is_ascii_digit() || char == '.';
-            let is_decimal = digits.chars().all(is_digit)
-                && digits.chars().any(|char| char != '.')
-                && digits.matches('.').count() <= 1;
-            checked(is_decimal, trimmed)
+            let plain = numeric::without_exponent(trimmed);
+            checked(plain.is_some(), plain.as_deref().unwrap_or_default())
         }
         ParameterType::Boolean => {
             let lower = trimmed.to_ascii_lowercase();

@@ -70,8 +70,7 @@ pub(super) fn text(array: &dyn Array, row: usize) -> Option<String> {
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => list(&items(array, row)?),
         DataType::Struct(_) => {
             let columns = array.as_struct().columns().iter();
-            let values =
-                columns.map(|column| element(column.as_ref(), row, "", &['(', ')', ',', '"', '\\', ' ']));
+            let values = columns.map(|column| element(column.as_ref(), row, "", &['(', ')', ',', '"', '\\']));
             format!("({})", values.collect::<Vec<_>>().join(","))
         }
         DataType::Dictionary(..) => {
@@ -103,20 +102,23 @@ pub(super) fn write_vector(array: &dyn Array, row: usize, bytes: &mut Vec<u8>) -
 
 /// The items of a list: `{1,2,NULL}`.
 fn list(items: &ArrayRef) -> String {
-    let special = ['{', '}', ',', '"', '\\', ' '];
+    let special = ['{', '}', ',', '"', '\\'];
     let items = (0..items.len()).map(|row| element(items.as_ref(), row, "NULL", &special));
     format!("{{{}}}", items.collect::<Vec<_>>().join(","))
 }
 
 /// A value in a list or a row, in quotes if it needs them.
 fn element(array: &dyn Array, row: usize, null: &str, special: &[char]) -> String {
+    // Around a value without quotes, readers leave out all of these.
+    let is_special =
+        |char: char| special.contains(&char) || matches!(char, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c');
     if array.is_null(row) {
         return null.to_owned();
     }
     let text = text(array, row).unwrap_or_default();
     let is_list =
         matches!(array.data_type(), DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
-    let is_plain = !text.is_empty() && !text.contains(special) && !text.eq_ignore_ascii_case("null");
+    let is_plain = !text.is_empty() && !text.contains(is_special) && !text.eq_ignore_ascii_case("null");
     match is_plain || (is_list && null == "NULL") {
         true => text,
         false => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
@@ -231,7 +233,22 @@ fn float(value: f64, scientific: String, plain: String, exponent_max: i32) -> St
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use tidemill_engine::arrow::array::{StringArray, StructArray};
+    use tidemill_engine::arrow::schema::Field;
+
     use super::*;
+
+    #[test]
+    fn white_space_in_lists_and_rows_is_kept_by_quotes() {
+        let texts = ["a b", "\t", "x\n", "\r", "\u{b}", "\u{c}", "plain", "", "null", "a,b"];
+        let items = Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
+        let quoted = "\"a b\",\"\t\",\"x\n\",\"\r\",\"\u{b}\",\"\u{c}\",plain,\"\",\"null\",\"a,b\"";
+        assert_eq!(list(&items), format!("{{{quoted}}}"));
+        let row = StructArray::from(vec![(Arc::new(Field::new("t", DataType::Utf8, true)), items)]);
+        assert_eq!(text(&row, 2).as_deref(), Some("(\"x\n\")"));
+    }
 
     #[test]
     fn floats_are_written_as_postgresql_writes_them() {
