@@ -9,9 +9,9 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use datafusion::arrow::array::types::{Float32Type, Float64Type};
+use datafusion::arrow::array::types::{Decimal128Type, Float32Type, Float64Type};
 use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction};
@@ -25,6 +25,7 @@ use crate::logical::tree::{PlanTree, Tree};
 
 use super::arithmetic::rewrite;
 use super::rounding::settle_type;
+use super::written_numbers;
 
 /// Functions that give one of their arguments.
 const CHOICES: &[&str] = &["coalesce", "greatest", "least", "nullif", "nvl", "ifnull"];
@@ -42,24 +43,24 @@ pub(crate) fn with_one_nan_in(expression: Expr, schema: &DFSchema) -> Result<Exp
 fn one_nan(part: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let part = match part {
         Expr::InList(list) if is_floating(&list.expr, schema) => {
-            let expr = Box::new(as_key(*list.expr, schema));
-            let list = InList { expr, list: as_keys(list.list, schema), negated: list.negated };
+            let expr = Box::new(as_value(*list.expr, schema));
+            let list = InList { expr, list: as_values(list.list, schema), negated: list.negated };
             return Transformed::yes(Expr::InList(list));
         }
         Expr::Case(Case { expr: Some(base), when_then_expr, else_expr }) if is_floating(&base, schema) => {
             let when_then_expr = when_then_expr
                 .into_iter()
-                .map(|(when, then)| (Box::new(as_key(*when, schema)), then))
+                .map(|(when, then)| (Box::new(as_value(*when, schema)), then))
                 .collect();
-            let expr = Some(Box::new(as_key(*base, schema)));
+            let expr = Some(Box::new(as_value(*base, schema)));
             return Transformed::yes(Expr::Case(Case { expr, when_then_expr, else_expr }));
         }
         Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "nullif" => {
-            Expr::ScalarFunction(ScalarFunction { func, args: as_keys(args, schema) })
+            Expr::ScalarFunction(ScalarFunction { func, args: as_values(args, schema) })
         }
         other => other,
     };
-    match can_make_nan(&part, schema) && is_floating(&part, schema) {
+    match can_make_nan(&part, schema) && is_floating(&part, schema) || may_not_fit(&part, schema) {
         true => Transformed::yes(Normal::function(false).call(vec![part])),
         false => Transformed::no(part),
     }
@@ -68,28 +69,36 @@ fn one_nan(part: Expr, schema: &DFSchema) -> Transformed<Expr> {
 /// The original plan: streams do the same when they compile expressions.
 pub(crate) fn without_one_nan(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite(plan, |part, _| match &part {
-        Expr::ScalarFunction(ScalarFunction { func, args }) if is_normal(func) => {
+        // A constant decimal that does not fit is reported when it is computed.
+        Expr::ScalarFunction(ScalarFunction { func, args })
+            if is_normal(func) && !matches!(args[0], Expr::Literal(ScalarValue::Decimal128(..), _)) =>
+        {
             Ok(Transformed::yes(args[0].clone()))
         }
         _ => Ok(Transformed::no(part)),
     })
 }
 
-/// A key of rows, with -0 as 0.
+/// A key by which rows are ordered or counted, with -0 as 0.
 pub(crate) fn as_key(key: Expr, schema: &DFSchema) -> Expr {
-    match is_floating(&key, schema) {
-        true => Normal::function(true).call(vec![key]),
-        false => key,
+    as_value(key, schema)
+}
+
+/// A value that is compared, with -0 as 0.
+fn as_value(value: Expr, schema: &DFSchema) -> Expr {
+    match is_floating(&value, schema) {
+        true => Normal::function(true).call(vec![value]),
+        false => value,
     }
 }
 
-fn as_keys(keys: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
-    keys.into_iter().map(|key| as_key(key, schema)).collect()
+fn as_values(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+    values.into_iter().map(|value| as_value(value, schema)).collect()
 }
 
 /// The plan in which decimals are compared with floating-point numbers as floating-point numbers. DataFusion converts
 /// the number to a decimal with 15 digits after the point, which cannot represent infinities, NaN and large numbers. A
-/// literal is converted to the decimal that it denotes.
+/// literal is converted to the decimal that it denotes, also where it is cast to a decimal.
 pub(crate) fn with_decimals_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = with_decimals_joined(plan)?;
     rewrite(plan, |part, schema| {
@@ -102,6 +111,11 @@ pub(crate) fn with_decimals_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
         }
         let mut changed = match &mut part {
             Expr::ScalarFunction(call) => settle_type(call, schema),
+            Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })
+                if field.data_type().is_decimal() =>
+            {
+                as_decimal(expr)
+            }
             _ => false,
         };
         for sides in of_one_type(&mut part) {
@@ -140,6 +154,12 @@ fn of_one_type(part: &mut Expr) -> Vec<Vec<&mut Expr>> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Makes a number that is written out a decimal. As a floating-point number it is rounded twice on its way to another decimal.
+fn as_decimal(number: &mut Expr) -> bool {
+    let decimal = written_decimal(number);
+    decimal.map(|decimal| *number = decimal).is_some()
 }
 
 /// Makes decimals floating-point numbers beside such, and numbers that are written out decimals beside decimals.
@@ -234,6 +254,9 @@ fn is_equal(operator: Operator) -> bool {
 
 /// A floating-point constant as the decimal that its shortest text denotes, if there is one.
 pub(super) fn written_decimal(side: &Expr) -> Option<Expr> {
+    if let Some(decimal) = written_numbers::decimal_of(side) {
+        return Some(decimal);
+    }
     let Expr::Literal(ScalarValue::Float64(Some(value)), metadata) = side else { return None };
     let text = format!("{value}");
     let scale = text.split_once('.').map_or(0, |(_, digits)| digits.len());
@@ -260,6 +283,15 @@ fn can_make_nan(part: &Expr, schema: &DFSchema) -> bool {
     }
 }
 
+/// Whether a decimal may be computed that has more digits than any decimal: Arrow (59) notices only that it has more than 127 bits,
+/// which is a little later.
+fn may_not_fit(part: &Expr, schema: &DFSchema) -> bool {
+    matches!(part, Expr::BinaryExpr(BinaryExpr { op, .. }) if op.is_numerical_operators())
+        && has_type(part, schema, |data_type| {
+            matches!(data_type, DataType::Decimal128(DECIMAL128_MAX_PRECISION, _))
+        })
+}
+
 fn is_floating(expression: &Expr, schema: &DFSchema) -> bool {
     has_type(expression, schema, |data_type| matches!(data_type, DataType::Float32 | DataType::Float64))
 }
@@ -280,7 +312,8 @@ fn is_normal(function: &ScalarUDF) -> bool {
     (function.inner().as_ref() as &dyn Any).is::<Normal>()
 }
 
-/// A number with every NaN made positive and, optionally, -0 made 0. Queries cannot name it.
+/// A number with every NaN made positive and, optionally, -0 made 0; a decimal that has no more digits than it may have. Queries
+/// cannot name it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Normal {
     zero: bool,
@@ -292,7 +325,7 @@ impl Normal {
         ScalarUDF::new_from_impl(Normal { zero, signature: Signature::any(1, Volatility::Immutable) })
     }
 
-    fn values(&self, values: &ArrayRef) -> ArrayRef {
+    fn values(&self, values: &ArrayRef) -> Result<ArrayRef> {
         fn normal<T: ArrowPrimitiveType>(
             values: &ArrayRef,
             is_wrong: impl Fn(T::Native) -> bool,
@@ -316,11 +349,15 @@ impl Normal {
                 })
             }};
         }
-        match values.data_type() {
+        Ok(match values.data_type() {
             DataType::Float32 => normal!(Float32Type, f32),
             DataType::Float64 => normal!(Float64Type, f64),
+            DataType::Decimal128(precision, _) => {
+                values.as_primitive::<Decimal128Type>().validate_decimal_precision(*precision)?;
+                Arc::clone(values)
+            }
             _ => Arc::clone(values),
-        }
+        })
     }
 }
 
@@ -351,9 +388,9 @@ impl ScalarUDFImpl for Normal {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         match &args.args[0] {
-            ColumnarValue::Array(values) => Ok(ColumnarValue::Array(self.values(values))),
+            ColumnarValue::Array(values) => Ok(ColumnarValue::Array(self.values(values)?)),
             ColumnarValue::Scalar(value) => {
-                let value = self.values(&value.to_array()?);
+                let value = self.values(&value.to_array()?)?;
                 Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&value, 0)?))
             }
         }
@@ -386,7 +423,8 @@ mod tests {
         let values =
             Arc::new(Float64Array::from(vec![Some(-f64::NAN), Some(-0.0), None, Some(-1.5)])) as ArrayRef;
         let signs = |zero: bool| -> Vec<Option<bool>> {
-            let normal = Normal { zero, signature: Signature::any(1, Volatility::Immutable) }.values(&values);
+            let normal =
+                Normal { zero, signature: Signature::any(1, Volatility::Immutable) }.values(&values).unwrap();
             let normal = normal.as_primitive::<Float64Type>();
             normal.iter().map(|value| value.map(f64::is_sign_negative)).collect()
         };

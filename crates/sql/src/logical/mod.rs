@@ -54,6 +54,7 @@ mod value_size;
 mod vectors;
 mod window_assign;
 pub(crate) mod windows;
+mod written_numbers;
 
 pub(crate) use adaptive_regions::RegionsNode;
 pub(crate) use batch::{for_batch, with_distinct_keys};

@@ -23,6 +23,7 @@ use super::map_call::Scopes;
 use super::names::{self, Naming};
 use super::relations::Relations;
 use super::spelling::Spelling;
+use super::written_numbers::{WRITTEN_NUMBER, written_number};
 use crate::defined_functions::{DefinedFunction, DefinedFunctions, Expansion, TableCall};
 use crate::extension::Registry;
 use crate::logical::tree::PlanTree;
@@ -206,6 +207,7 @@ impl<'a> Provider<'a> {
         let mut query = naming.name(query);
         spelling.spell(&mut query);
         super::time_patterns::translate(&mut query)?;
+        super::written_numbers::keep(&mut query);
         super::interval_texts::translate(&mut query);
         if let Some(replaced) = super::spelling::with_replaced_columns(&query)
             && let Err(error) = self.as_written(replaced)
@@ -288,6 +290,7 @@ impl<'a> Provider<'a> {
             let mut expression = expression.clone();
             spelling.spell(&mut expression);
             super::time_patterns::translate(&mut expression)?;
+            super::written_numbers::keep(&mut expression);
             super::interval_texts::translate(&mut expression);
             let planner = SqlToRel::new_with_options(self, parser_options());
             match planner.sql_to_expr(expression, schema, &mut PlannerContext::new()) {
@@ -400,6 +403,7 @@ impl ContextProvider for Provider<'_> {
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
         match name {
             names::AS_WRITTEN => Some(Arc::new(names::as_written())),
+            WRITTEN_NUMBER => Some(Arc::new(written_number())),
             name => self.functions.scalar.get(name).or_else(|| self.functions.loaded.get(name)).cloned(),
         }
     }
