@@ -24,6 +24,7 @@ use datafusion::logical_expr::{
 use crate::logical::tree::{PlanTree, Tree};
 
 use super::arithmetic::rewrite;
+use super::interval_lengths::as_length_key;
 use super::rounding::settle_type;
 use super::written_numbers;
 
@@ -79,9 +80,9 @@ pub(crate) fn without_one_nan(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
-/// A key by which rows are ordered or counted, with -0 as 0.
+/// A key by which rows are ordered or counted: -0 is 0, and an interval is its length.
 pub(crate) fn as_key(key: Expr, schema: &DFSchema) -> Expr {
-    as_value(key, schema)
+    as_length_key(as_value(key, schema), schema)
 }
 
 /// A value that is compared, with -0 as 0.

@@ -23,7 +23,10 @@ use super::arithmetic::{with_checks, without_checks};
 use super::bounded_operators::{with_bounds, without_bounds};
 use super::cross_joins::CrossJoins;
 use super::dates::with_times;
+use super::duration_totals::with_exact_durations;
+use super::durations::with_parts;
 use super::floats::{with_decimals_compared, with_one_nan, without_one_nan};
+use super::interval_lengths::with_lengths_compared;
 use super::opaque::{with_opaque, without_opaque};
 use super::select_before::SelectBefore;
 
@@ -68,5 +71,8 @@ fn by_rules(
 
 /// Casts compared or combined expressions to common types.
 pub(super) fn coerce(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-    Analyzer::new().execute_and_check(with_times(with_decimals_compared(plan)?)?, options, |_, _| {})
+    let plan = with_times(with_decimals_compared(with_lengths_compared(with_parts(
+        with_exact_durations(plan)?,
+    )?)?)?)?;
+    Analyzer::new().execute_and_check(plan, options, |_, _| {})
 }
