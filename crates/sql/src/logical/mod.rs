@@ -7,6 +7,7 @@ mod bounded_functions;
 mod bounded_operators;
 mod call_arguments;
 mod calls;
+mod constant_in;
 mod count_windows;
 mod cross_joins;
 mod dates;

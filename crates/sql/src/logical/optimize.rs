@@ -21,6 +21,7 @@ use datafusion::optimizer::{Optimizer, OptimizerContext, OptimizerRule};
 
 use super::arithmetic::{with_checks, without_checks};
 use super::bounded_operators::{with_bounds, without_bounds};
+use super::constant_in::with_constants_compared;
 use super::cross_joins::CrossJoins;
 use super::dates::with_times;
 use super::duration_totals::with_exact_durations;
@@ -74,5 +75,5 @@ pub(super) fn coerce(plan: LogicalPlan, options: &ConfigOptions) -> Result<Logic
     let plan = with_times(with_decimals_compared(with_lengths_compared(with_parts(
         with_exact_durations(plan)?,
     )?)?)?)?;
-    Analyzer::new().execute_and_check(plan, options, |_, _| {})
+    with_constants_compared(Analyzer::new().execute_and_check(plan, options, |_, _| {})?)
 }

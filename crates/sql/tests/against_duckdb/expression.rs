@@ -113,7 +113,8 @@ impl Expressions<'_> {
             };
         }
         let deeper = depth - 1;
-        match self.random.below(16) {
+        match self.random.below(17) {
+            16 => self.length_part(),
             14 => self.number_of_text(deeper),
             15 => self.fine_part(),
             0 => sql!("({} + {})", self.small(), self.small()),
@@ -326,8 +327,9 @@ impl Expressions<'_> {
 
     fn simple_condition(&mut self) -> Sql {
         let operator = self.constant(COMPARISONS);
-        match self.random.below(20) {
+        match self.random.below(22) {
             17..=19 => self.text_condition(),
+            20 | 21 => self.length_condition(),
             0 | 1 => sql!("({} {} {})", self.number(1), operator, self.number_constant()),
             2 => sql!("({} {} {})", self.column(NUMBERS), operator, self.number(1)),
             3 | 4 => self.cast_compared(),

@@ -20,6 +20,7 @@ mod expression;
 mod frames;
 mod functions;
 mod golden;
+mod intervals;
 mod mixed;
 mod query;
 mod random;
