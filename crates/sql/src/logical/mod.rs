@@ -52,6 +52,7 @@ mod spelling;
 mod split_call;
 mod split_stream;
 mod time_patterns;
+mod time_zones;
 mod total_kind;
 pub(crate) mod tree;
 mod value_size;

@@ -209,6 +209,7 @@ impl<'a> Provider<'a> {
         super::time_patterns::translate(&mut query)?;
         super::written_numbers::keep(&mut query);
         super::interval_texts::translate(&mut query);
+        super::time_zones::translate(&mut query);
         if let Some(replaced) = super::spelling::with_replaced_columns(&query)
             && let Err(error) = self.as_written(replaced)
             && is_unknown_column(&error)
@@ -292,6 +293,7 @@ impl<'a> Provider<'a> {
             super::time_patterns::translate(&mut expression)?;
             super::written_numbers::keep(&mut expression);
             super::interval_texts::translate(&mut expression);
+            super::time_zones::translate(&mut expression);
             let planner = SqlToRel::new_with_options(self, parser_options());
             match planner.sql_to_expr(expression, schema, &mut PlannerContext::new()) {
                 Err(error) if spelling.after(&error).is_some() => {}

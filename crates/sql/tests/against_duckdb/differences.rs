@@ -42,6 +42,11 @@ pub const GOLDEN: &[(&str, &str, &str)] = &[
         "NULL is the largest value, as in PostgreSQL, so it comes first here; DuckDB has it last in both directions",
     ),
     (
+        "time_zones",
+        "now() AT TIME ZONE",
+        "AT TIME ZONE gives a time with its zone; in DuckDB it gives the local time without it",
+    ),
+    (
         "views",
         "SELECT * FROM dear_homes",
         "a view over another one keeps what that one was when it was made; in DuckDB it follows the other's new query",
