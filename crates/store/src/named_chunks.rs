@@ -67,9 +67,9 @@ fn read_store(
 
 /// A chunk that is in the snapshot itself.
 fn skip_rows(is_table: bool, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
-    (reader.u64()?, reader.i64()?, reader.bytes()?);
+    let (_first, _latest, _rows) = (reader.u64()?, reader.i64()?, reader.bytes()?);
     if is_table {
-        (reader.bytes()?, reader.bytes()?);
+        let (_ended, _ordinals) = (reader.bytes()?, reader.bytes()?);
     }
     Ok(())
 }
@@ -81,7 +81,7 @@ fn read_name(is_table: bool, reader: &mut SnapshotReader<'_>) -> Result<ChunkPla
         // Which of its rows were replaced.
         reader.bytes()?;
         for _ in 0..reader.u64()? {
-            (reader.u32()?, reader.u64()?);
+            let (_row, _cycle) = (reader.u32()?, reader.u64()?);
         }
     }
     Ok(ChunkPlace { file, offset, length, checksum })
