@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::TcpListener;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -104,9 +104,7 @@ async fn wait_for_descriptors(listener: &tokio::net::TcpListener, service: &Serv
         return;
     }
     let place = listener.local_addr().map_or_else(|_| "http".to_owned(), |address| format!("http {address}"));
-    let mut faults = service.faults.lock().unwrap_or_else(PoisonError::into_inner);
-    faults.add(descriptor_reserve::missing(&place));
-    drop(faults);
+    service.add_fault(descriptor_reserve::missing(&place));
     while !descriptor_reserve::is_left(listener) {
         tokio::time::sleep(RESERVE_PAUSE).await;
     }
@@ -121,8 +119,7 @@ async fn shake_hands_and_serve(stream: TcpStream, peer: Peer, service: Arc<Servi
         Ok(Err(error)) => failure(&error).unwrap_or_else(|| format!("the TLS handshake failed: {error}")),
         Err(_) => "the TLS handshake took too long".to_owned(),
     };
-    let mut faults = service.faults.lock().unwrap_or_else(PoisonError::into_inner);
-    faults.add(format!("http peer {name}: closed: {failed}"));
+    service.add_fault(format!("http peer {name}: closed: {failed}"));
 }
 
 async fn serve<S>(stream: S, peer: Peer, service: Arc<Service>)

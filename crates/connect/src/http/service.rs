@@ -1,7 +1,7 @@
 //! Answers requests.
 
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hyper::body::Incoming;
@@ -36,7 +36,7 @@ pub(super) struct Service {
     pub(super) queue: Sender<PendingRequest>,
     pub(super) tokens: Tokens,
     pub(super) tls: Option<TlsServer>,
-    /// Connections that were cut off before there was a request to answer.
+    /// Connections that were cut off before there was a request to answer, and pauses in which none is accepted.
     pub(super) faults: Arc<Mutex<Faults>>,
     pub(super) quotas: Option<ClientQuotas>,
 }
@@ -50,6 +50,11 @@ pub(super) struct Peer {
 }
 
 impl Service {
+    /// Reports a fault that no request is answered with.
+    pub(super) fn add_fault(&self, fault: String) {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner).add(fault);
+    }
+
     /// Answers, and notes whose turn it is meanwhile.
     pub(super) async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answer {
         let slot = Arc::clone(&peer.slot);
