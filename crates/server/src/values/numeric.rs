@@ -28,7 +28,7 @@ pub(super) fn write(decimal: &str, bytes: &mut Vec<u8>) {
 }
 
 /// The largest exponent of a decimal that is worth writing out: no decimal has more digits.
-const EXPONENT_MAX: i32 = 76;
+const EXPONENT_MAX: u32 = 76;
 
 /// A decimal that may have an exponent (`1.5E+3`), written out; `None` if it is none.
 pub(super) fn without_exponent(text: &str) -> Option<String> {
@@ -43,7 +43,7 @@ pub(super) fn without_exponent(text: &str) -> Option<String> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let is_decimal = [whole, fraction].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()))
         && whole.len() + fraction.len() > 0
-        && exponent.abs() <= EXPONENT_MAX;
+        && exponent.unsigned_abs() <= EXPONENT_MAX;
     if !is_decimal || exponent == 0 {
         return is_decimal.then(|| format!("{sign}{digits}"));
     }
@@ -124,7 +124,9 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(without_exponent(text).as_deref(), Some(expected), "{text}");
         }
-        for text in ["", ".", "e5", "1e", "1e77", "1e-77", "1e5e5", "NaN", "1.2.3", "--1", "1_000"] {
+        let far = ["1e77", "1e-77", "1e2147483647", "1e-2147483648"];
+        let malformed = ["", ".", "e5", "1e", "1e5e5", "NaN", "1.2.3", "--1", "1_000"];
+        for text in far.into_iter().chain(malformed) {
             assert_eq!(without_exponent(text), None, "{text}");
         }
     }
