@@ -54,7 +54,7 @@ impl Function {
         instances.try_one().map_err(|failure| {
             ModuleError::new(
                 format!("the module cannot be started: {failure}"),
-                "correct the module, or define the function with a larger memory or fuel",
+                "correct the module, or define the function with a larger memory",
             )
         })?;
         Ok(Function {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use wasmi::{Func, Instance, Memory, Store, StoreLimits, StoreLimitsBuilder};
+use wasmi::{Func, Instance, Memory, Store, StoreLimits, StoreLimitsBuilder, TrapCode};
 
 use crate::failure::{Fault, out_of_memory};
 use crate::{Failure, Limits, Module};
@@ -10,6 +10,8 @@ use crate::{Failure, Limits, Module};
 /// How many elements all tables of an instance have at most.
 const TABLE_ELEMENTS_MAX: usize = 10_000;
 const TABLES_MAX: usize = 16;
+/// What may be used before the first call, whatever a call may use: it is used for each batch.
+const START_FUEL_MAX: u64 = 10_000_000;
 /// What runs before the first call, as compilers name it.
 const INITIALIZE: &str = "_initialize";
 
@@ -33,13 +35,16 @@ impl Live {
         let mut store = Store::new(module.engine(), within);
         store.limiter(|limits| limits);
         let fault = |error: wasmi::Error| match error.as_trap_code() {
+            Some(TrapCode::OutOfFuel) => Fault::TooMuch(format!(
+                "its start takes more than {START_FUEL_MAX} units of fuel; compute tables before, and put them into its data"
+            )),
             Some(_) => Fault::of(&error, &limits),
             // The memory or the tables that it declares.
             None => {
                 Fault::TooMuch(format!("an instance cannot be made: {error}; {}", out_of_memory(&limits)))
             }
         };
-        store.set_fuel(limits.fuel_max).map_err(fault)?;
+        store.set_fuel(START_FUEL_MAX).map_err(fault)?;
         let instance = Instance::new(&mut store, module, &[]).map_err(fault)?;
         if let Ok(initialize) = instance.get_typed_func::<(), ()>(&store, INITIALIZE) {
             initialize.call(&mut store, ()).map_err(fault)?;

@@ -12,7 +12,7 @@ pub struct Limits {
     /// The memory of an instance. Each worker that calls the function at the same moment has one.
     pub memory_bytes_max: usize,
     /// The work of a call, in units of about one instruction. A call that computes many rows is repeated with fewer rows
-    /// before it fails.
+    /// before it fails. What runs when the module starts has ten million units of its own.
     pub fuel_max: u64,
 }
 

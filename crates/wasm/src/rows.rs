@@ -10,8 +10,9 @@ use crate::failure::{Fault, out_of_fuel};
 use crate::instances::Live;
 use crate::numbers::{Numbers, Results};
 
-/// After how many rows the time is looked at.
-const ROWS_PER_LOOK: usize = 64;
+/// After how many rows the time is looked at, unless they may take long: rows that use all of this fuel take seconds.
+const ROWS_PER_LOOK: u64 = 64;
+const FUEL_PER_LOOK: u64 = 640_000_000;
 
 /// Calls a function of numbers for each row without NULL.
 pub(crate) fn call(
@@ -31,8 +32,9 @@ pub(crate) fn call(
         .iter()
         .fold(None, |nulls: Option<NullBuffer>, column| NullBuffer::union(nulls.as_ref(), column.nulls()));
     let (mut inputs, mut output) = (vec![Val::I32(0); columns.len()], [Val::I32(0)]);
+    let rows_per_look = (FUEL_PER_LOOK / live.limits().fuel_max.max(1)).clamp(1, ROWS_PER_LOOK) as usize;
     for row in 0..rows {
-        if row % ROWS_PER_LOOK == ROWS_PER_LOOK - 1 {
+        if row % rows_per_look == rows_per_look - 1 {
             deadline.check()?;
         }
         if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {

@@ -74,6 +74,33 @@ fn a_start_function_that_loops_is_refused() {
     assert!(refused(by_name).contains("fuel"));
 }
 
+/// What a call may use does not make a start longer: one start has no deadline, and each batch may need one.
+#[test]
+fn a_start_function_has_no_more_fuel_than_by_default() {
+    let text = r#"(module (func $forever (loop $again (br $again))) (start $forever)
+        (func (export "f") (param i64) (result i64) (local.get 0)))"#;
+    let module = Module::new(text.as_bytes()).unwrap();
+    let limits = Limits { fuel_max: u64::MAX, ..Limits::default() };
+    let refused = Function::new(&module, "f", &[DataType::Int64], &DataType::Int64, limits).unwrap_err();
+    assert!(refused.message.contains("its start takes more than 10000000 units"), "{refused}");
+}
+
+/// Rows that may use much fuel are few between two looks at the time.
+#[test]
+fn few_slow_rows_stop() {
+    let text = r#"(module (func (export "f") (param i64) (result i64) (local i64)
+        (loop $again
+            (local.set 1 (i64.add (local.get 1) (i64.const 1)))
+            (br_if $again (i64.lt_u (local.get 1) (i64.const 1000000))))
+        (local.get 0)))"#;
+    let module = Module::new(text.as_bytes()).unwrap();
+    let limits = Limits { fuel_max: 10_000_000_000, ..Limits::default() };
+    let slow = Function::new(&module, "f", &[DataType::Int64], &DataType::Int64, limits).unwrap();
+    let rows: ArrayRef = Arc::new(Int64Array::from(vec![1; 40]));
+    let failure = slow.with_time_max(Duration::from_millis(1)).call(&[rows], 40).unwrap_err();
+    assert!(failure.stops() && failure.to_string().contains("more than 1ms"), "{failure}");
+}
+
 #[test]
 fn memory_is_limited() {
     let grows = r#"(module (memory 1) (func (export "f") (param i64) (result i64)
