@@ -15,9 +15,10 @@ use crate::defined_functions::LoadedFunction;
 use crate::statement::{Code, CreateFunction, FunctionCode, FunctionResult, Options, Statement};
 use crate::text::{Span, TextError};
 
-/// What an instance may have at most, and how much fuel a call may be given.
+/// What an instance may have at most.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
-const FUEL_MAX: i64 = 1_000_000_000_000;
+/// How much fuel a call may be given. It takes less than a minute: time ends a batch only between two calls.
+const FUEL_MAX: i64 = 10_000_000_000;
 /// How many digits of the digest are in the name of a function in plans.
 const DIGITS: usize = 24;
 
@@ -123,5 +124,29 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
     match bytes.len() > MODULE_BYTES_MAX {
         true => Err(format!("it has {} bytes, but a module has at most {MODULE_BYTES_MAX}", kind.len())),
         false => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::parse;
+
+    const MODULE: &str = r#"'(module (func (export "f") (param i64) (result i64) (local.get 0)))'"#;
+
+    fn execute(planner: &mut Planner, text: &str) -> Result<(), String> {
+        for statement in parse(text, "test").map_err(|error| error.to_string())? {
+            planner.execute(&statement).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_call_may_not_take_many_minutes() {
+        let text = format!(
+            "CREATE FUNCTION f(x BIGINT) RETURNS BIGINT LANGUAGE wasm AS {MODULE} WITH (fuel = 10000000001)"
+        );
+        let refused = execute(&mut Planner::new(), &text).unwrap_err();
+        assert!(refused.contains("fuel"), "{refused}");
     }
 }
