@@ -141,6 +141,25 @@ mod tests {
         Ok(())
     }
 
+    fn planner_with_function() -> Planner {
+        let mut planner = Planner::new();
+        let text = format!("CREATE FUNCTION f(x BIGINT) RETURNS BIGINT LANGUAGE wasm AS {MODULE}");
+        execute(&mut planner, &text).unwrap();
+        planner
+    }
+
+    #[test]
+    fn a_function_that_exists_needs_no_file() {
+        let mut planner = planner_with_function();
+        let of_file =
+            |start: &str| format!("{start} f(x BIGINT) RETURNS BIGINT LANGUAGE wasm AS 'gone.wasm'");
+        execute(&mut planner, &of_file("CREATE FUNCTION IF NOT EXISTS")).unwrap();
+        let exists = execute(&mut planner, &of_file("CREATE FUNCTION")).unwrap_err();
+        assert!(exists.contains("function 'f' already exists"), "{exists}");
+        let missing = execute(&mut planner, &of_file("CREATE OR REPLACE FUNCTION")).unwrap_err();
+        assert!(missing.contains("'gone.wasm' cannot be read"), "{missing}");
+    }
+
     #[test]
     fn a_call_may_not_take_many_minutes() {
         let text = format!(

@@ -38,7 +38,12 @@ impl Planner {
     /// # Errors
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
-        if let Some(whole) = self.with_code_of_file(statement)? {
+        // `IF NOT EXISTS` of a function that exists does not need the file.
+        let whole = match self.catalog.stays(statement) {
+            true => None,
+            false => self.with_code_of_file(statement)?,
+        };
+        if let Some(whole) = whole {
             return self.execute_as_written(&whole);
         }
         match self.paths_in.as_deref().and_then(|folder| statement.with_path_in(folder)) {
