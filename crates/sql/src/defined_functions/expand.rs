@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
     PipeOperator, Query, Select, SelectItem, SetExpr, Spanned, TableAlias, TableFactor, TableFunctionArgs,
@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
+use super::loaded::DIGEST_MARK;
 use super::size::{levels, nodes};
 use super::unused_names::UnusedNames;
 use super::values::{as_written, parameter, typed, with_values};
@@ -46,12 +47,20 @@ pub(crate) struct Expansion<'a> {
 }
 
 impl<'a> Expansion<'a> {
-    /// Replaces all calls; `None` if there are none.
+    /// Replaces all calls in what a user wrote; `None` if there are none.
+    ///
+    /// # Errors
+    /// If a call cannot be replaced, or calls code by the name that only plans have: what is dropped could still be called.
     pub fn of<T: VisitMut + Visit + Clone + Display>(
         tree: &T,
         functions: &'a DefinedFunctions,
     ) -> Result<Option<Expanded<T>>> {
-        if functions.is_empty() || !calls_in(tree).iter().any(|name| functions.contains_key(name)) {
+        let calls = calls_in(tree);
+        let is_hidden = |name: &&String| name.contains(DIGEST_MARK) && !functions.contains_key(*name);
+        if let Some(name) = calls.iter().find(is_hidden) {
+            return plan_err!("Invalid function '{name}'");
+        }
+        if !calls.iter().any(|name| functions.contains_key(name)) {
             return Ok(None);
         }
         let mut tree = tree.clone();

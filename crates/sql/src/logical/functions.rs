@@ -45,7 +45,7 @@ impl Default for Functions {
             scalar: HashMap::new(),
             aggregate: HashMap::new(),
             window: HashMap::new(),
-            loaded: LoadedFunctions::new(),
+            loaded: LoadedFunctions::default(),
             planners: SessionStateDefaults::default_expr_planners(),
         };
         for function in SessionStateDefaults::default_scalar_functions() {

@@ -191,9 +191,12 @@ impl<'a> Provider<'a> {
     /// The plan of a query as written, not checked and not optimised.
     pub fn unchecked_plan(&self, query: &ast::Query) -> Result<LogicalPlan> {
         if let Some(expanded) = Expansion::of(query, self.defined)? {
-            let provider = self.with_calls(&expanded.calls)?;
-            return provider.unchecked_plan(&expanded.tree);
+            return self.with_calls(&expanded.calls)?.unchecked_plan_expanded(&expanded.tree);
         }
+        self.unchecked_plan_expanded(query)
+    }
+
+    fn unchecked_plan_expanded(&self, query: &ast::Query) -> Result<LogicalPlan> {
         let planner = SqlToRel::new_with_options(self, parser_options());
         planner.sql_statement_to_plan(ast::Statement::Query(Box::new(query.clone())))
     }
@@ -269,9 +272,12 @@ impl<'a> Provider<'a> {
     /// An expression over a schema, with coerced types.
     pub fn expression(&self, expression: &ast::Expr, schema: &DFSchema) -> Result<Expr> {
         if let Some(expanded) = Expansion::of(expression, self.defined)? {
-            let provider = self.with_calls(&expanded.calls)?;
-            return provider.expression(&expanded.tree, schema);
+            return self.with_calls(&expanded.calls)?.expanded_expression(&expanded.tree, schema);
         }
+        self.expanded_expression(expression, schema)
+    }
+
+    fn expanded_expression(&self, expression: &ast::Expr, schema: &DFSchema) -> Result<Expr> {
         super::calls::check(expression, self.functions)?;
         let expression = self.planned_expression(expression, schema)?;
         // As a plan, for coercion and the check of what no replay could repeat work on plans.
@@ -406,7 +412,7 @@ impl ContextProvider for Provider<'_> {
         match name {
             names::AS_WRITTEN => Some(Arc::new(names::as_written())),
             WRITTEN_NUMBER => Some(Arc::new(written_number())),
-            name => self.functions.scalar.get(name).or_else(|| self.functions.loaded.get(name)).cloned(),
+            name => self.functions.scalar.get(name).cloned().or_else(|| self.functions.loaded.get(name)),
         }
     }
 

@@ -91,9 +91,7 @@ impl Planner {
 
     /// Makes a function callable by its name in plans.
     pub(super) fn load(&mut self, function: ScalarUDF) -> Arc<ScalarUDF> {
-        let loaded = &mut Arc::make_mut(&mut self.catalog.functions).loaded;
-        // The name says what it computes, so one of the same name is the same.
-        Arc::clone(loaded.entry(function.name().to_owned()).or_insert_with(|| Arc::new(function)))
+        Arc::make_mut(&mut self.catalog.functions).loaded.add(function)
     }
 }
 
@@ -130,6 +128,7 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::defined_functions::Meaning;
     use crate::statement::parse;
 
     const MODULE: &str = r#"'(module (func (export "f") (param i64) (result i64) (local.get 0)))'"#;
@@ -148,6 +147,14 @@ mod tests {
         planner
     }
 
+    /// The name of `f` in plans.
+    fn name_in_plans(planner: &Planner) -> String {
+        match &planner.catalog.defined["f"].result {
+            Meaning::Loaded(function) => function.name().to_owned(),
+            other => panic!("{other:?} is not loaded"),
+        }
+    }
+
     #[test]
     fn a_function_that_exists_needs_no_file() {
         let mut planner = planner_with_function();
@@ -158,6 +165,38 @@ mod tests {
         assert!(exists.contains("function 'f' already exists"), "{exists}");
         let missing = execute(&mut planner, &of_file("CREATE OR REPLACE FUNCTION")).unwrap_err();
         assert!(missing.contains("'gone.wasm' cannot be read"), "{missing}");
+    }
+
+    #[test]
+    fn nobody_calls_code_by_its_name_in_plans() {
+        let mut planner = planner_with_function();
+        let name = name_in_plans(&planner);
+        execute(&mut planner, "SELECT f(1)").unwrap();
+        for text in [
+            format!("SELECT \"{name}\"(1)"),
+            format!("SELECT f(\"{name}\"(1))"),
+            format!("CREATE VIEW v AS SELECT value FROM sequence() WHERE \"{name}\"(value) > 1"),
+            format!("CREATE FUNCTION g(x BIGINT) RETURNS BIGINT AS '\"{name}\"(x)'"),
+        ] {
+            let refused = execute(&mut planner, &text).unwrap_err();
+            assert!(refused.contains(&format!("unknown function `{name}`")), "{text}\n{refused}");
+        }
+        let own = "CREATE FUNCTION \"a@b\"(x BIGINT) RETURNS BIGINT AS 'x'; SELECT \"a@b\"(f(1))";
+        execute(&mut planner, own).unwrap();
+    }
+
+    #[test]
+    fn code_is_gone_with_the_last_definition_that_calls_it() {
+        let mut planner = planner_with_function();
+        let name = name_in_plans(&planner);
+        let is_loaded = |planner: &Planner| planner.catalog.functions.loaded.get(&name).is_some();
+        execute(&mut planner, "CREATE FUNCTION g(x BIGINT) RETURNS BIGINT AS 'f(x) + 1'").unwrap();
+        let other = MODULE.replace("(local.get 0)", "(i64.const 5)");
+        let text = format!("CREATE OR REPLACE FUNCTION f(x BIGINT) RETURNS BIGINT LANGUAGE wasm AS {other}");
+        execute(&mut planner, &text).unwrap();
+        assert!(is_loaded(&planner));
+        execute(&mut planner, "SELECT g(1); DROP FUNCTION g").unwrap();
+        assert!(!is_loaded(&planner));
     }
 
     #[test]
