@@ -6,11 +6,9 @@ use std::sync::Arc;
 use datafusion::arrow::array::types::{IntervalMonthDayNano, IntervalMonthDayNanoType};
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, PrimitiveArray};
 use datafusion::arrow::compute::cast as cast_array;
-use datafusion::arrow::datatypes::{
-    DataType, DurationNanosecondType, Field, FieldRef, IntervalUnit, TimeUnit,
-};
+use datafusion::arrow::datatypes::{DataType, FieldRef, Int64Type, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
@@ -18,6 +16,7 @@ use datafusion::logical_expr::{
 };
 
 use super::arithmetic::rewrite;
+use super::unary::{applied, result_field};
 
 const DAY_NS: i64 = 86_400_000_000_000;
 const MINUTE_NS: i64 = 60_000_000_000;
@@ -60,11 +59,23 @@ impl DaysAndTime {
     }
 }
 
+/// Durations are not cast to nanoseconds before: those beyond 292 years would not fit.
 fn intervals(durations: &ArrayRef) -> Result<ArrayRef> {
-    let durations = cast_array(durations, &DataType::Duration(TimeUnit::Nanosecond))?;
-    let interval = |ns: i64| IntervalMonthDayNano::new(0, (ns / DAY_NS) as i32, ns % DAY_NS);
+    let unit_ns = match durations.data_type() {
+        DataType::Duration(TimeUnit::Second) => 1_000_000_000,
+        DataType::Duration(TimeUnit::Millisecond) => 1_000_000,
+        DataType::Duration(TimeUnit::Microsecond) => 1_000,
+        DataType::Duration(TimeUnit::Nanosecond) => 1,
+        other => return exec_err!("{other} is not a duration"),
+    };
+    let day = DAY_NS / unit_ns;
+    let interval = |units: i64| match i32::try_from(units / day) {
+        Ok(days) => Ok(IntervalMonthDayNano::new(0, days, units % day * unit_ns)),
+        Err(_) => exec_err!("a duration has more days than an interval can have"),
+    };
+    let units = cast_array(durations, &DataType::Int64)?;
     let intervals: PrimitiveArray<IntervalMonthDayNanoType> =
-        durations.as_primitive::<DurationNanosecondType>().unary(interval);
+        units.as_primitive::<Int64Type>().try_unary(interval)?;
     Ok(Arc::new(intervals))
 }
 
@@ -82,17 +93,11 @@ impl ScalarUDFImpl for DaysAndTime {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
-        Ok(Arc::new(Field::new(self.name(), INTERVAL, arguments.arg_fields[0].is_nullable())))
+        Ok(result_field(self.name(), INTERVAL, &arguments))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match &args.args[0] {
-            ColumnarValue::Array(values) => Ok(ColumnarValue::Array(intervals(values)?)),
-            ColumnarValue::Scalar(value) => {
-                let interval = intervals(&value.to_array()?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&interval, 0)?))
-            }
-        }
+        applied(&args, intervals)
     }
 }
 
@@ -146,16 +151,29 @@ impl ScalarUDFImpl for Seconds {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
-        Ok(Arc::new(Field::new(self.name(), DataType::Int64, arguments.arg_fields[0].is_nullable())))
+        Ok(result_field(self.name(), DataType::Int64, &arguments))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match &args.args[0] {
-            ColumnarValue::Array(values) => Ok(ColumnarValue::Array(self.values(values)?)),
-            ColumnarValue::Scalar(value) => {
-                let units = self.values(&value.to_array()?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&units, 0)?))
-            }
-        }
+        applied(&args, |intervals| self.values(intervals))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{DurationMicrosecondArray, DurationSecondArray};
+
+    use super::*;
+
+    #[test]
+    fn durations_beyond_the_range_of_nanoseconds_have_parts() {
+        let (days, us) = (365_000, 5_000_001);
+        let long = DurationMicrosecondArray::from(vec![Some(-(days * (DAY_NS / 1_000) + us)), None]);
+        let expected = IntervalMonthDayNano::new(0, -365_000, -us * 1_000);
+        let found = intervals(&(Arc::new(long) as ArrayRef)).unwrap();
+        let found: Vec<_> = found.as_primitive::<IntervalMonthDayNanoType>().iter().collect();
+        assert_eq!(found, [Some(expected), None]);
+        let longest: ArrayRef = Arc::new(DurationSecondArray::from(vec![i64::MAX]));
+        assert!(intervals(&longest).unwrap_err().to_string().contains("more days"));
     }
 }

@@ -8,9 +8,7 @@ use datafusion::arrow::array::types::{
     IntervalDayTimeType, IntervalMonthDayNanoType, IntervalYearMonthType,
 };
 use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Decimal128Array};
-use datafusion::arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, IntervalUnit, TimeUnit,
-};
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
 use datafusion::logical_expr::expr::{
@@ -23,6 +21,7 @@ use datafusion::logical_expr::{
 use tidemill_connect::formats::interval_in_units;
 
 use super::arithmetic::rewrite;
+use super::unary::{applied, result_field};
 use crate::logical::tree::PlanTree;
 use crate::refusal::refuse;
 
@@ -254,16 +253,10 @@ impl ScalarUDFImpl for Length {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
-        Ok(Arc::new(Field::new(self.name(), LENGTH, arguments.arg_fields[0].is_nullable())))
+        Ok(result_field(self.name(), LENGTH, &arguments))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match &args.args[0] {
-            ColumnarValue::Array(values) => Ok(ColumnarValue::Array(Arc::new(lengths(values)?))),
-            ColumnarValue::Scalar(value) => {
-                let length = lengths(&value.to_array()?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&length, 0)?))
-            }
-        }
+        applied(&args, |values| Ok(Arc::new(lengths(values)?)))
     }
 }

@@ -55,6 +55,7 @@ mod time_patterns;
 mod time_zones;
 mod total_kind;
 pub(crate) mod tree;
+mod unary;
 mod value_size;
 mod vectors;
 mod window_assign;
