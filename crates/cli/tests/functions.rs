@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 
 use support::child::wait_until;
-use support::run::{Run, log};
+use support::run::{Run, expect_other_query};
 use support::served::{Served, has_psql};
 use support::*;
 
@@ -60,10 +60,7 @@ fn a_durable_pipeline_goes_on_with_its_functions_and_not_with_others() {
     }
     // Another body is another query, though the text of the sink is the same.
     fs::write(folder.join("p.sql"), script(4)).unwrap();
-    let before = log(folder).len();
-    let refused = Run::begin(folder).ended();
-    let told = log(folder)[before..].to_owned();
-    assert!(refused == Some(2) && told.contains("belongs to a different query"), "{refused:?} {told}");
+    expect_other_query(folder);
     assert_eq!(lines(folder), expected(due));
 }
 

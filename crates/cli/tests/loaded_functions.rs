@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 
 use support::child::wait_until;
-use support::run::{Run, log};
+use support::run::{Run, expect_other_query};
 use support::served::{Served, has_psql};
 use support::*;
 
@@ -59,10 +59,7 @@ fn a_durable_pipeline_goes_on_with_its_code_and_not_with_other() {
     }
     // The script is the same, but the code is not.
     fs::write(folder.join("code.wat"), module(4)).unwrap();
-    let before = log(folder).len();
-    let refused = Run::begin(folder).ended();
-    let told = log(folder)[before..].to_owned();
-    assert!(refused == Some(2) && told.contains("belongs to a different query"), "{refused:?} {told}");
+    expect_other_query(folder);
     assert_eq!(rows_of(&folder.join("out.csv")), expected(due));
 }
 

@@ -18,6 +18,15 @@ pub fn log(folder: &Path) -> String {
     fs::read_to_string(folder.join("log")).unwrap_or_default()
 }
 
+/// Starts what is in a folder now, whose journal belongs to another query: that is refused.
+#[track_caller]
+pub fn expect_other_query(folder: &Path) {
+    let before = log(folder).len();
+    let refused = Run::begin(folder).ended();
+    let told = log(folder)[before..].to_owned();
+    assert!(refused == Some(2) && told.contains("belongs to a different query"), "{refused:?} {told}");
+}
+
 impl Run {
     /// Starts it.
     pub fn begin(folder: &Path) -> Run {
