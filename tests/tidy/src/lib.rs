@@ -9,14 +9,14 @@
 //! | `cycles` | modules of a crate that import each other in a circle, see [`cycles`] |
 //! | `features` | a package with SQL that, built by itself, needs dependencies with other features than the workspace |
 //! | `glossary` | a type or path of `docs/glossary.md` that does not exist, and a retired name that does |
-//! | `map` | a folder of `crates/`, `apps/`, `tests/` or `examples/` that the map of `ARCHITECTURE.md` does not name, and a name in it that is not a folder |
-//! | `output` | printing, exiting, `dbg!` and `todo!` in library code: the `src` of all crates and applications but `cli` |
+//! | `map` | a folder that the map of `ARCHITECTURE.md` does not name, and a name in it that is not a folder |
+//! | `output` | printing, exiting, `dbg!` and `todo!` in library code: in each `src` but that of `cli` |
 //! | `unsafe` | `unsafe` in a file that [`sources::UNSAFE_ALLOWED`] does not list |
 //! | `file-length` | a Rust file of more than 500 lines |
 //! | `line-length` | a line of Rust of more than 120 characters, unless it is a comment or has a URL |
 //! | `module-files` | a file `x.rs` beside a folder `x`: its module is `x/mod.rs` |
 //! | `names` | a file or folder named `utils`, `common`, `helpers` or `misc` |
-//! | `prose` | a phrase of [`prose::PHRASES`], or a noun that is denied (`is no number`), in a comment, a literal or a page |
+//! | `prose` | a phrase of [`prose::PHRASES`], or a noun that is denied (`is no number`), in text or comments |
 //! | `machine-paths` | a path of somebody's machine, in `src` and in the repository's own texts |
 //!
 //! A rule is a function from what it looks at to its findings, so each has its own test with a text that breaks it.

@@ -2,9 +2,10 @@
 //!
 //! A call of a function of values is replaced by its body in the syntax tree, before anything is planned. A body names
 //! nothing but its parameters, so that nothing in it can mean a column of the caller; and arguments are put in at once,
-//! so that nothing in them can mean a parameter. A call of a function whose code is loaded becomes a call of that code, by a name that no
-//! other code has: so what is defined with it keeps it when the function is replaced. A call in FROM is replaced by the name of a view, which is planned apart
-//! from the caller: so a `WITH` of the caller is not seen by the body.
+//! so that nothing in them can mean a parameter. A call of a function whose code is loaded becomes a call of that code,
+//! by a name that no other code has: so what is defined with it keeps it when the function is replaced. A call in FROM is
+//! replaced by the name of a view, which is planned apart from the caller: so a `WITH` of the caller is not seen by the
+//! body.
 
 mod body;
 mod expand;
