@@ -36,7 +36,8 @@ impl Live {
         store.limiter(|limits| limits);
         let fault = |error: wasmi::Error| match error.as_trap_code() {
             Some(TrapCode::OutOfFuel) => Fault::TooMuch(format!(
-                "its start takes more than {START_FUEL_MAX} units of fuel; compute tables before, and put them into its data"
+                "its start takes more than {START_FUEL_MAX} units of fuel; compute tables before, and put them \
+                 into its data"
             )),
             Some(_) => Fault::of(&error, &limits),
             // The memory or the tables that it declares.
