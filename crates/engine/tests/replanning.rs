@@ -12,9 +12,9 @@ use fixture::sink::{Given, Remember};
 use fixture::{Random, chunk, eventually, forward, numbered, watched};
 use proptest::prelude::*;
 use tidemill_engine::{
-    AutoSplit, Chunk, Counter, CyclePolicy, Engine, FlowError, LatticeRule, ManualClock, MemoryCutLog, Plan,
-    Proportions, Replan, Resume, RouterCosts, Running, Shape, Sink, SplitChange, SplitPlan, SplitProfile,
-    SplitterCosts, SplittersBy, Status,
+    AutoSplit, Chunk, Counter, Cut, CyclePolicy, Engine, FlowError, Gateway, LatticeRule, ManualClock,
+    MemoryCutLog, Plan, Proportions, Replan, Resume, RouterCosts, Running, Shape, Sink, SplitChange,
+    SplitPlan, SplitProfile, SplitterCosts, SplittersBy, Status,
 };
 
 /// Every input of every operator may change its split.
@@ -292,14 +292,25 @@ fn a_stage_and_its_prediction_are_both_processor_time() {
     assert!(consume_ns + process_ns + emit_ns > 0.0, "{split}");
 }
 
+/// How often a search looks at cycles: seldom enough that each time there are some, also where other programs run. It gives up
+/// otherwise, and rests.
+const LOOKS_EVERY: Option<Duration> = Some(Duration::from_millis(20));
+
+/// Pushes the rows of some cycles.
+fn push_cycles(gateway: &Gateway, rows: u32) -> u32 {
+    let end = rows + 4000;
+    numbered(rows..end).chunks(1000).for_each(|rows| gateway.push(chunk(rows)).unwrap());
+    end
+}
+
 /// Searches the window of a split while rows come, until sizes have been compared. Gives the plan it began with, what the sink
 /// got, how many rows there were, and the status at the end.
 fn search_window(workers: usize, split: SplitPlan) -> (Vec<fixture::Row>, u32, Status) {
     watched("searching a window", move || {
         let mut plan = forward::plan();
-        let every = Some(Duration::from_millis(1));
         plan.operators[0].inputs[0].split = Some(split);
-        plan.operators[0].inputs[0].auto_split = Some(AutoSplit { every, ..AutoSplit::only_window() });
+        plan.operators[0].inputs[0].auto_split =
+            Some(AutoSplit { every: LOOKS_EVERY, ..AutoSplit::only_window() });
         let sink = Remember::default();
         let mut running = Engine::new()
             .workers(workers)
@@ -309,8 +320,7 @@ fn search_window(workers: usize, split: SplitPlan) -> (Vec<fixture::Row>, u32, S
         let gateway = running.gateway(0).unwrap();
         let mut rows = 0;
         eventually("a comparison", || {
-            gateway.push(chunk(&numbered(rows..rows + 1000))).unwrap();
-            rows += 1000;
+            rows = push_cycles(&gateway, rows);
             running.status().splits[0].window.is_some()
         });
         drop(gateway);
@@ -357,4 +367,77 @@ fn a_window_stays_if_no_windows_are_dealt_or_its_size_is_given() {
         assert!(status.replans.is_empty(), "{:?}", status.replans);
         assert_eq!((&status.splits[0].plan, &status.splits[0].window), (&split, &None));
     }
+}
+
+/// A search that begins with 256 rows.
+fn searched_plan() -> Plan {
+    let mut plan = forward::plan();
+    plan.operators[0].inputs[0].split = Some(SplitPlan::exptree(7).with_window_rows(256));
+    plan.operators[0].inputs[0].auto_split =
+        Some(AutoSplit { every: LOOKS_EVERY, ..AutoSplit::only_window() });
+    plan
+}
+
+/// Pushes rows until sizes around 100 rows have been compared, which no search reaches from 256.
+fn search_around_100(running: &Running, gateway: &Gateway, mut rows: u32) {
+    eventually("a comparison around 100 rows", || {
+        rows = push_cycles(gateway, rows);
+        let window = running.status().splits[0].window.clone();
+        window.is_some_and(|window| window.costs_ns.iter().any(|(rows, _)| *rows == 100))
+    });
+}
+
+#[test]
+fn the_search_goes_on_from_a_window_that_the_program_sets() {
+    watched("another window", || {
+        let cycles = CyclePolicy { events_max: 2000, ..CyclePolicy::default() };
+        let engine = Engine::new().workers(2).cycles(cycles);
+        let mut running = engine.run(searched_plan(), Remember::default().boxed()).unwrap();
+        let gateway = running.gateway(0).unwrap();
+        let mut rows = 0;
+        eventually("a turn with another size", || {
+            rows = push_cycles(&gateway, rows);
+            !running.status().replans.is_empty()
+        });
+        running.replan("forward", 0, SplitPlan::exptree(7).with_window_rows(100)).unwrap();
+        search_around_100(&running, &gateway, rows);
+        drop(gateway);
+        running.join().unwrap();
+    });
+}
+
+#[test]
+fn the_search_begins_after_a_replay_with_the_window_that_was_logged_last() {
+    watched("a replayed window", || {
+        let change = SplitChange {
+            operator: "forward".into(),
+            input: 0,
+            plan: SplitPlan::exptree(7).with_window_rows(100).to_bytes(),
+        };
+        // Long enough for a search to begin before the last cut.
+        let last = 19;
+        let cut = |cycle: u64| Cut {
+            cycle,
+            positions: vec![(cycle + 1) * 2000],
+            watermarks: vec![i64::MIN],
+            splits: if cycle == last { vec![change.clone()] } else { Vec::new() },
+            ..Cut::first()
+        };
+        let resume = Resume { replay: (0..=last).map(cut).collect(), sinks: vec![0], ..Resume::default() };
+        let cycles = CyclePolicy { events_max: 2000, ..CyclePolicy::default() };
+        let engine = Engine::new().workers(2).cycles(cycles).resume(resume);
+        let mut running = engine.run(searched_plan(), Remember::default().boxed()).unwrap();
+        let gateway = running.gateway(0).unwrap();
+        for cycle in 0..last {
+            gateway.push(chunk(&numbered(cycle as u32 * 2000..(cycle as u32 + 1) * 2000))).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        eventually("the cuts before", || running.status().committed_end == last);
+        search_around_100(&running, &gateway, last as u32 * 2000);
+        let replans = running.status().replans;
+        assert_eq!((replans[0].first_cycle, replans[0].plan.window_rows), (last, 100));
+        assert!([50, 200].contains(&replans[1].plan.window_rows), "{replans:?}");
+        drop(gateway);
+        running.join().unwrap();
+    });
 }

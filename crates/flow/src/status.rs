@@ -32,7 +32,8 @@ pub struct Status {
     pub work: Vec<Work>,
     /// How each input of each operator is split, in the plan's order, and the work of its splitters.
     pub splits: Vec<SplitStatus>,
-    /// The split plans that replaced others, oldest first; the last 256 of them.
+    /// The split plans that replaced others, oldest first; the last 256 of them. If there are more, those that changed only
+    /// the size of the window are dropped first.
     pub replans: Vec<Replan>,
     /// The partitions that have moved between workers, oldest first; the last 256 of them.
     pub moves: Vec<PartitionMove>,

@@ -39,7 +39,12 @@ impl WindowTuner {
 
     /// Looks at the cycles since the last time.
     pub fn look(&mut self, run_state: &RunState, workers: u32) {
-        let Some((plan, first_cycle)) = run_state.splits.in_force(self.edge) else { return };
+        let Some(in_force) = run_state.splits.in_force(self.edge) else { return };
+        if in_force.is_pending {
+            // It takes effect at the next cut.
+            return;
+        }
+        let plan = in_force.plan;
         if !plan.needs_splitters(workers) {
             // No windows are dealt.
             if self.state.take().is_some() {
@@ -49,23 +54,20 @@ impl WindowTuner {
             return;
         }
         let state = match &mut self.state {
-            Some(state) if state.plan.differs_by_window(&plan) => state,
+            Some(state) if state.is_of(&plan) => state,
+            // The search begins, or another size was set meanwhile: the program changes plans, too.
             _ => {
                 run_state.window_costs.measure(self.edge, true);
                 run_state.splits.set_window(self.edge, None);
                 self.state.insert(State::new(plan.clone()))
             }
         };
-        if plan.window_rows != state.search.window_rows() {
-            // The size that was proposed takes effect at the next cut.
-            return;
-        }
         // Rows of cycles before were dealt otherwise, and were still there in the first cycle.
-        state.next_cycle = state.next_cycle.max(first_cycle + 1);
+        state.next_cycle = state.next_cycle.max(in_force.first_cycle + 1);
         state.look(self.edge, run_state);
         let wanted = state.search.window_rows();
         if wanted != plan.window_rows {
-            run_state.splits.propose(self.edge, SplitPlan::clone(&plan).with_window_rows(wanted));
+            run_state.splits.propose_window(self.edge, &plan, wanted);
         }
     }
 }
@@ -74,6 +76,11 @@ impl State {
     fn new(plan: Arc<SplitPlan>) -> State {
         let search = WindowSearch::new(plan.window_rows);
         State { plan, search, cycles_ns: Vec::new(), looks: 0, next_cycle: 0 }
+    }
+
+    /// Whether a plan is the one whose costs this search measures now.
+    fn is_of(&self, plan: &SplitPlan) -> bool {
+        self.plan.differs_by_window(plan) && self.search.window_rows() == plan.window_rows
     }
 
     fn look(&mut self, edge: usize, run_state: &RunState) {
