@@ -35,7 +35,7 @@ pub enum Partitioning {
     StaticKdTree,
     /// As a point quad, from the requests of the last period, again after each period.
     AdaptivePointQuad,
-    /// As a k-d tree, likewise.
+    /// As a k-d tree, from the requests of the last period, again after each period.
     AdaptiveKdTree,
     /// As an adaptive k-d tree, but cut where requests are sparse (III 5).
     AdaptiveSparse,

@@ -228,12 +228,19 @@ fn columns_of(requests: &[Request]) -> Vec<ArrayRef> {
 fn offer_columns(offers: &[Offer]) -> Vec<ArrayRef> {
     let trips: Vec<Request> = offers.iter().map(|offer| offer.trip).collect();
     let mut columns = columns_of(&trips);
-    let leaves_car: Vec<bool> = offers.iter().map(|offer| offer.leaves_car).collect();
-    columns.push(Arc::new(BooleanArray::from(leaves_car)));
-    let extra_costs = offers.iter().map(|offer| offer.extra_cost_max);
-    columns.push(Arc::new(Float64Array::from_iter_values(extra_costs)));
-    columns.push(Arc::new(Int64Array::from_iter_values(offers.iter().map(|offer| offer.seats as i64))));
+    columns.extend(offer_terms(offers));
     columns
+}
+
+/// The [`OFFER_COLUMNS`] of offers.
+pub(crate) fn offer_terms(offers: &[Offer]) -> [ArrayRef; 3] {
+    let leaves_car: Vec<bool> = offers.iter().map(|offer| offer.leaves_car).collect();
+    let extra_costs = offers.iter().map(|offer| offer.extra_cost_max);
+    [
+        Arc::new(BooleanArray::from(leaves_car)),
+        Arc::new(Float64Array::from_iter_values(extra_costs)),
+        Arc::new(Int64Array::from_iter_values(offers.iter().map(|offer| offer.seats as i64))),
+    ]
 }
 
 fn batch(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch, Cause> {

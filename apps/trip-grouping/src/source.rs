@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_engine::arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray,
+    ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray,
 };
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidemill_engine::{Cause, Polled, Progress, Source};
@@ -12,7 +12,7 @@ use tidemill_engine::{Cause, Polled, Progress, Source};
 use crate::generator::{DayWithOffers, GeneratorConfig};
 use crate::request::Request;
 use crate::ride_sharing::Offer;
-use crate::schema::{OFFER_COLUMNS, REQUEST_COLUMNS};
+use crate::schema::{OFFER_COLUMNS, REQUEST_COLUMNS, offer_terms};
 
 /// Rows of a full batch.
 const BATCH_ROWS: usize = 8192;
@@ -56,7 +56,7 @@ pub struct TripRequests {
     next: usize,
 }
 
-/// The offers of a generated day, likewise.
+/// The offers of a generated day in the order of their times, as fast as they are taken.
 ///
 /// ```
 /// use std::time::Duration;
@@ -146,11 +146,7 @@ impl Source for TripOffers {
         }
         let trips: Vec<Request> = offers.iter().map(|offer| offer.trip).collect();
         let mut columns = columns_of(&trips);
-        let leaves_car: Vec<bool> = offers.iter().map(|offer| offer.leaves_car).collect();
-        columns.push(Arc::new(BooleanArray::from(leaves_car)));
-        let extra_costs = offers.iter().map(|offer| offer.extra_cost_max);
-        columns.push(Arc::new(Float64Array::from_iter_values(extra_costs)));
-        columns.push(Arc::new(Int64Array::from_iter_values(offers.iter().map(|offer| offer.seats as i64))));
+        columns.extend(offer_terms(offers));
         rows(trip_offers_schema(), columns)
     }
 

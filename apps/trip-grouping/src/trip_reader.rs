@@ -106,7 +106,7 @@ impl TripReader {
     }
 }
 
-/// So many ids are kept before those of trips that are over are looked for.
+/// Ids of trips that are over are removed once this many are kept.
 const PRUNED_MIN: usize = 1024;
 
 /// The ids of those who may wait.

@@ -34,7 +34,7 @@ pub const PERIOD_S: i64 = 600;
 
 /// From how many seconds before borders are computed, where the paper leaves open how long is best.
 pub const HISTORIES_S: [i64; 4] = [600, 1800, 3600, 7200];
-/// How often they are renewed, likewise.
+/// How often borders are renewed, in seconds, where the paper leaves open how often is best.
 pub const PERIODS_S: [i64; 3] = [60, 600, 3600];
 
 /// The requests of a load.

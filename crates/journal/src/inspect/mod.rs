@@ -102,7 +102,7 @@ pub enum FindingKind {
     Damage,
     /// The torn end of the newest segment, which is cut off when the query starts.
     TornEnd,
-    /// Something that is of no use and only takes room.
+    /// Something unused, which only takes room.
     Unused,
 }
 

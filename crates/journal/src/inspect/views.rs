@@ -46,7 +46,7 @@ pub struct ViewVerification {
 /// journal.stored_rows("totals")?.write(7, b"names it")?;
 /// let found = inspect::verify_views(folder.path(), |_| Ok(vec![place]))?;
 /// assert_eq!((found.views, found.chunks, found.findings.len()), (1, 1, 0));
-/// // The file is of no use if nothing names it.
+/// // The file is unused if nothing names it.
 /// let found = inspect::verify_views(folder.path(), |_| Ok(vec![]))?;
 /// assert_eq!(found.findings[0].kind, inspect::FindingKind::Unused);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
