@@ -146,7 +146,7 @@ impl RunSummary {
     }
 }
 
-/// Shares must not be written to a file that is read.
+/// What comes out must not be written to a file that is read.
 pub(crate) fn check_not_replaced(out: Option<&Path>, inputs: &[&Path]) -> Result<(), Cause> {
     let place = |path: &Path| path.canonicalize().ok();
     let Some((out, at)) = out.and_then(|out| Some((out, place(out)?))) else { return Ok(()) };
@@ -154,7 +154,7 @@ pub(crate) fn check_not_replaced(out: Option<&Path>, inputs: &[&Path]) -> Result
         true => {
             let out = out.display();
             Err(Cause::user(format!(
-                "{out} is the input, and the shares would overwrite it; choose another file"
+                "{out} is an input, and the output would overwrite it; choose another file"
             )))
         }
         false => Ok(()),

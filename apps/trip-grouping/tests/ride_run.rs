@@ -175,7 +175,7 @@ fn inputs_are_not_replaced_and_must_be_two() {
     fs::write(&usual.offers, offer).unwrap();
     let out = Some(folder.path().join(".").join("offers.csv"));
     let error = run(&RideRunOptions { out, ..usual.clone() }).unwrap_err();
-    assert!(error.contains("is the input, and the shares would overwrite it"), "{error}");
+    assert!(error.contains("is an input, and the output would overwrite it"), "{error}");
     assert_eq!(fs::read_to_string(&usual.offers).unwrap(), offer);
     let error = run(&RideRunOptions { offers: usual.requests.clone(), ..usual.clone() }).unwrap_err();
     assert!(error.contains("both as requests and as offers; name two files"), "{error}");

@@ -56,7 +56,7 @@ fn the_input_is_not_replaced_by_its_shares() {
     fs::write(&options.input, "7,60,660,0,0,5000,0\n").unwrap();
     options.out = Some(folder.path().join(".").join("requests.csv"));
     let error = run(&options, &AtomicBool::new(false), |_, _| {}).err().unwrap().to_string();
-    assert!(error.contains("is the input, and the shares would overwrite it"), "{error}");
+    assert!(error.contains("is an input, and the output would overwrite it"), "{error}");
     assert_eq!(fs::read_to_string(&options.input).unwrap(), "7,60,660,0,0,5000,0\n");
 }
 

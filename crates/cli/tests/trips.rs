@@ -180,10 +180,36 @@ fn wrong_arguments_of_ride_sharing_are_refused() {
     with("none.csv").expect(2).tells(&["none.csv: no such file"]);
     with("requests.csv").expect(2).tells(&["name two files"]);
     with("offers.csv --max-share 3").expect(2).tells(&["--max-share", "cannot be used with"]);
-    with("offers.csv --out offers.csv").expect(2).tells(&["offers.csv is the input"]);
+    with("offers.csv --out offers.csv")
+        .expect(2)
+        .tells(&["offers.csv is an input, and the output would overwrite it"]);
     with("offers.csv --partition spq").expect(2).tells(&["--history"]);
     with("offers.csv").expect(0).shows(&["1 bad line left out", "offers.csv, line 1: it has 1 fields"]);
     run(folder, "trips generate --out requests.csv --drivers 10").expect(2).tells(&["--offers"]);
+}
+
+#[test]
+fn offers_do_not_overwrite_requests() {
+    let folder = folder_with(&[("here.csv", "kept")]);
+    let folder = folder.path();
+    let refused = |out: &str, offers: &str| {
+        let arguments = format!("trips generate --people 1000 --out {out} --offers {offers}");
+        run(folder, &arguments).expect(2).tells(&["are the same file; name two files"]);
+    };
+    refused("new.csv", "new.csv");
+    refused("new.csv", "./new.csv");
+    assert!(!folder.join("new.csv").exists());
+    refused("here.csv", &folder.join("here.csv").display().to_string());
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("here.csv", folder.join("link.csv")).unwrap();
+        std::os::unix::fs::symlink("new.csv", folder.join("later.csv")).unwrap();
+        std::fs::hard_link(folder.join("here.csv"), folder.join("hard.csv")).unwrap();
+        refused("here.csv", "link.csv");
+        refused("later.csv", "new.csv");
+        refused("hard.csv", "here.csv");
+    }
+    assert_eq!(std::fs::read_to_string(folder.join("here.csv")).unwrap(), "kept");
 }
 
 #[cfg(feature = "sql")]
