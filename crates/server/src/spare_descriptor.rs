@@ -42,7 +42,7 @@ impl SpareDescriptor {
     /// this one.
     ///
     /// # Errors
-    /// If the connection cannot be accepted for want of descriptors; then a later call may.
+    /// If the connection cannot be accepted because there are no descriptors; a later call may succeed.
     pub fn accept(&mut self, listener: &TcpListener) -> io::Result<Option<TcpStream>> {
         drop(self.spare.take());
         let (stream, _) = listener.accept()?;

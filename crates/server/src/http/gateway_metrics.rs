@@ -39,15 +39,11 @@ const OF_FRAGMENTS: [(&str, &str, &str); 2] = [
     ("tidemill_gateway_view_bytes", "Bytes of the rows that a gateway holds of a view.", "bytes"),
 ];
 
-/// Adds what the gateways of a server say.
-pub(super) fn gateways(families: &mut Families, tables: &StatusTables) {
+/// Adds what the gateways of a server say, which have these names.
+pub(super) fn gateways(families: &mut Families, names: &[String], tables: &StatusTables) {
     let up = families.family("tidemill_gateway_up", Gauge, "1 if a gateway answers, 0 if it is away.");
-    let mut known: Vec<&str> = Vec::new();
-    for (row, gateway) in tables.queries.iter().filter_map(at_gateway) {
-        if !known.contains(&gateway) {
-            known.push(gateway);
-            up.sample(&[("gateway", gateway)], u8::from(row.get(1).is_none_or(|state| state != "away")));
-        }
+    for gateway in names {
+        up.sample(&[("gateway", gateway)], u8::from(!is_away(tables, gateway)));
     }
     for (name, kind, help, column) in OF_SOURCES {
         let family = families.family(name, kind, help);
@@ -92,10 +88,13 @@ pub(super) fn gateways(families: &mut Families, tables: &StatusTables) {
     }
 }
 
-/// A row about a query at a gateway, and the gateway: `recent at west`.
-fn at_gateway(row: &Vec<String>) -> Option<(&Vec<String>, &str)> {
-    let (_, gateway) = row.first()?.rsplit_once(" at ")?;
-    Some((row, gateway))
+/// Whether a gateway says nothing: then there is one row for all of its views.
+fn is_away(tables: &StatusTables, gateway: &str) -> bool {
+    let views = format!("views at {gateway}");
+    tables
+        .queries
+        .iter()
+        .any(|row| matches!(&row[..], [query, state, ..] if *query == views && state == "away"))
 }
 
 fn of_gateway<'a>(row: &'a [String], column: &str) -> &'a str {
@@ -126,6 +125,7 @@ mod tests {
         let tables = StatusTables {
             queries: vec![
                 row("own|running|7|0|0|"),
+                row("speed at noon|running|7|0|0|"),
                 row("v at west|running|7|0|0|"),
                 row("views at east|away||||gone"),
             ],
@@ -136,7 +136,7 @@ mod tests {
             ],
         };
         let mut families = Families::default();
-        gateways(&mut families, &tables);
+        gateways(&mut families, &["east".to_owned(), "west".to_owned()], &tables);
         let text = exposition::text(&families);
         for line in [
             "tidemill_gateway_up{gateway=\"west\"} 1\n",
@@ -148,6 +148,6 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line}{text}");
         }
-        assert!(!text.contains("own"), "{text}");
+        assert!(!text.contains("own") && !text.contains("noon"), "{text}");
     }
 }

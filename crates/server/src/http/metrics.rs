@@ -81,7 +81,7 @@ pub(super) fn families(started: Instant, runtime: Option<&Runtime>) -> Families 
     parts(&mut families, &shown);
     views(&mut families, &runtime.running_views());
     pools(&mut families, &runtime.catalog().pools());
-    gateways(&mut families, &runtime.status_tables());
+    gateways(&mut families, &runtime.gateway_names(), &runtime.status_tables());
     families
 }
 

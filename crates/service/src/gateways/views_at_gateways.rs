@@ -39,6 +39,18 @@ impl Runtime {
         }
     }
 
+    /// The names of its gateways.
+    ///
+    /// ```
+    /// use tidemill_service::Runtime;
+    /// use tidemill_sql::Planner;
+    /// assert!(Runtime::new(Planner::new()).gateway_names().is_empty());
+    /// ```
+    pub fn gateway_names(&self) -> Vec<String> {
+        let running = self.gateways().map_or_else(Vec::new, |gateways| gateways.running());
+        running.into_iter().map(|(name, _)| name).collect()
+    }
+
     fn has_gateways(&self) -> bool {
         self.gateways().is_some()
     }
