@@ -31,6 +31,7 @@ impl FollowedView {
         let changes = match after {
             None => view.changes(),
             Some(place) if place.history == history => view.changes_after(place.cycle),
+            Some(_) if runtime.is_lasting(name) => return Err(has_other_history(name)),
             Some(_) => return Err(has_begun_again(name)),
         };
         Ok(FollowedView { runtime: runtime.clone(), view, changes, history })
@@ -56,14 +57,26 @@ impl ViewFollower for FollowedView {
 
 impl Runtime {
     /// What tells the cycles of a view from those of another history: when its journal was made. `None`: a later process does not
-    /// continue them.
+    /// continue them, or the file system does not say that time.
     fn lasting_history(&self, view: &str) -> Option<u64> {
-        let query = self.query_of_output(view)??;
-        let journal = self.clock().journal_folder()?;
+        let journal = self.clock().journal_folder().filter(|_| self.is_lasting(view))?;
         let created = journal.metadata().and_then(|metadata| metadata.created()).ok()?;
         let created = created.duration_since(UNIX_EPOCH).ok()?;
-        u64::try_from(created.as_nanos()).ok().filter(|_| self.has_state(&query))
+        u64::try_from(created.as_nanos()).ok()
     }
+
+    /// Whether a later process continues the cycles of a view.
+    fn is_lasting(&self, view: &str) -> bool {
+        self.query_of_output(view).flatten().is_some_and(|query| self.has_state(&query))
+    }
+}
+
+fn has_other_history(name: &str) -> Cause {
+    Cause::operation(format!(
+        "its process was started again, and when the journal of view '{name}' was made is another time, or the file \
+         system does not say it; so its cycles may be others than before. SUBSCRIBE TO it again for the rows that it \
+         has now"
+    ))
 }
 
 fn has_begun_again(name: &str) -> Cause {
