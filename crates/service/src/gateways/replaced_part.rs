@@ -41,7 +41,8 @@ pub(super) fn replace(
     let mut session = session_of(runtime, replacement)?;
     let cancellation = session.cancellation();
     let cancel = move || cancellation.request();
-    let (replaced, asked) = server.replace(cancel, || replaced(&mut session, runtime, replacement));
+    let (replaced, asked) =
+        server.replace(cancel, end_undecided, || replaced(&mut session, runtime, replacement));
     match (replaced, asked) {
         // The server knows it already.
         (_, Decision::NotAsked) => Ok(()),
@@ -51,6 +52,13 @@ pub(super) fn replace(
             if counts { Err(cause) } else { Ok(()) }
         }
     }
+}
+
+/// The server is gone, and may have written to its log that the replacement counts. The process ends as if it were killed, so both
+/// parts stay. When it begins again, it continues with the one that the log names, and removes the other one.
+fn end_undecided() {
+    tracing::warn!("the server has ended before it said whether a replacement counts; so this process ends");
+    std::process::exit(1);
 }
 
 fn session_of(runtime: &Runtime, replacement: &Replacement) -> Result<Session, Cause> {

@@ -66,18 +66,26 @@ impl ServerLink {
         })
     }
 
-    /// Carries out a replacement, which counts only if the server says so: it waits for that where it would become part of the log.
-    /// `cancel` is called if the server decides against it before. Returns the result, and whether the server was asked.
+    /// Carries out a replacement, which counts only if the server says so: it waits for that before it would write its log.
+    /// `cancel` is called if the server decides against it before. `undecided` is called if the server is gone after it was asked:
+    /// it may have decided for it, so whoever goes on removes neither the old part nor the new one. Returns the result, and whether
+    /// the server was asked.
     pub fn replace<T>(
         &self,
         cancel: impl FnOnce() + Send,
+        undecided: impl FnOnce() + Send,
         replace: impl FnOnce() -> Result<T, Cause>,
     ) -> (Result<T, Cause>, Decision) {
         let (decide, decided): (Sender<bool>, _) = channel();
         *lock(&self.decision) = Some(decided);
         thread::scope(|scope| {
             let decision = scope.spawn(move || {
-                let counts = matches!(self.receive(), Ok(Some(Order::Commit)));
+                let decision = self.receive();
+                let counts = matches!(decision, Ok(Some(Order::Commit)));
+                // A server that was not asked before it was gone has not decided for it.
+                if !matches!(decision, Ok(Some(_))) && lock(&self.decision).is_none() {
+                    undecided();
+                }
                 if !counts {
                     cancel();
                 }
@@ -170,6 +178,7 @@ mod tests {
         decision.send(&server).unwrap();
         let (result, asked) = gateway.replace(
             || (),
+            || panic!("the server has decided"),
             || {
                 if fails { Err(Cause::user("it fails")) } else { gateway.decision(None) }
             },
@@ -191,5 +200,42 @@ mod tests {
         // Without a replacement, the log asks nobody.
         let (_server, gateway) = UnixStream::pair().unwrap();
         assert_eq!(ServerLink::new(gateway).decision(None), Ok(()));
+    }
+
+    /// Whether a replacement is undecided if the server ends after it was asked, or before.
+    fn is_undecided(is_asked: bool) -> bool {
+        let (server, gateway) = UnixStream::pair().unwrap();
+        let gateway = ServerLink::new(gateway);
+        let (undecided, is_undecided) = channel();
+        let (cancelled, is_cancelled) = channel();
+        let mut server = Some(server);
+        let (result, _) = gateway.replace(
+            move || cancelled.send(()).unwrap(),
+            move || undecided.send(()).unwrap(),
+            || {
+                if !is_asked {
+                    drop(server.take());
+                    is_cancelled.recv().unwrap();
+                    return Err(Cause::user("cancelled"));
+                }
+                thread::scope(|scope| {
+                    let decided = scope.spawn(|| gateway.decision(Some("query-v-2".into())));
+                    let server = server.take().unwrap();
+                    let patience = Duration::from_secs(20);
+                    let asked = Answer::receive(&server, patience).unwrap();
+                    assert_eq!(asked, Answer::Ready(Some("query-v-2".into())));
+                    drop(server);
+                    decided.join().unwrap()
+                })
+            },
+        );
+        assert!(result.is_err());
+        is_undecided.try_recv().is_ok()
+    }
+
+    #[test]
+    fn a_server_that_ends_once_it_was_asked_leaves_a_replacement_undecided() {
+        assert!(is_undecided(true));
+        assert!(!is_undecided(false));
     }
 }
