@@ -48,6 +48,10 @@ fn a_sink_at_a_gateway_writes_each_row_once_while_processes_are_killed() {
         let error = fleet.error(statement);
         assert!(error.contains(words) && error.contains("0A000"), "{error}");
     }
+    let error = fleet.error("CREATE OR REPLACE SINK written WITH (path = 's.csv') AS SELECT n FROM cars0");
+    assert!(error.contains("sink `written` runs at gateways (g0)"), "{error}");
+    fleet.text("ALTER SINK written SET (max_latency = '50 ms')");
+    assert_eq!(lines().len(), rows, "no row twice");
     fleet.text("STOP SINK written");
     assert!(fleet.text("SHOW QUERIES").contains("written at g0|stopped"));
     fleet.text("START SINK written");
