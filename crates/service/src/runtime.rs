@@ -198,6 +198,7 @@ impl Runtime {
         &self,
         kind: &StatementKind,
         announced: Option<StartedQuery>,
+        is_cancelled: &dyn Fn() -> bool,
         plan: impl FnMut(Catalog) -> Result<(T, Catalog), Error>,
     ) -> Result<T, Error> {
         let dropped = match kind {
@@ -217,7 +218,7 @@ impl Runtime {
         if let Some(dropped) = dropped {
             ended.iter().map(String::as_str).chain([dropped]).for_each(|query| self.remove_folder(query));
             self.remove_streams();
-            self.follow_at_gateways(dropped);
+            self.follow_at_gateways(dropped, is_cancelled);
         }
         Ok(defined)
     }

@@ -266,8 +266,9 @@ impl Session {
                     }
                     false => None,
                 };
+                let is_cancelled = self.is_cancelled_from_here();
                 let (planner, has_defined) = (&mut self.planner, &mut self.has_defined);
-                let planned = self.runtime.define(&statement.kind, announced, |catalog| {
+                let planned = self.runtime.define(&statement.kind, announced, &is_cancelled, |catalog| {
                     *has_defined = !stays(&statement.kind, &catalog);
                     planner.set_catalog(catalog);
                     let planned = planner.execute(statement)?;

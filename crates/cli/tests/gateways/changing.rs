@@ -1,6 +1,9 @@
-//! `STOP`, `START`, `ALTER` and `CREATE OR REPLACE` of a view at gateways: at all of them or at none, whoever is killed.
+//! `STOP` and `START` of a view at gateways, also at those that are away, and `ALTER` and `CREATE OR REPLACE`: at all of them or at
+//! none, whoever is killed.
 
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use super::fleet::{Fleet, ROWS_PER_REQUEST};
 use super::kill;
@@ -39,6 +42,35 @@ fn a_view_stays_stopped_and_continues_with_every_row() {
     fleet.text("STOP MATERIALIZED VIEW recent");
     fleet.text("DROP MATERIALIZED VIEW recent");
     assert_eq!(fleet.text("SHOW GATEWAYS"), "");
+}
+
+#[test]
+fn answers_after_that_of_a_gateway_that_dies_belong_to_their_orders() {
+    let folder = folder_with(&[]);
+    let mut fleet = Fleet::start(folder.path(), 2, 5);
+    fleet.finish();
+    wait_until("every row is there", || fleet.check_whole_cycles(&[5, 5]));
+    let process = fleet.process_at(0);
+    signal("-STOP", &process);
+    let mut other = fleet.connect();
+    let stopping = thread::spawn(move || other.query("STOP MATERIALIZED VIEW recent").unwrap().values());
+    // The one that can answer has done so.
+    thread::sleep(Duration::from_secs(2));
+    kill(&process);
+    let error = stopping.join().unwrap().expect_err("one has died");
+    assert!(error.contains("gateway 'g0'"), "{error}");
+    let queries = fleet.text("SHOW QUERIES");
+    assert!(queries.contains("recent at g1|stopped"), "{queries}");
+    fleet.text("CREATE MATERIALIZED VIEW east WITH (start = 'earliest') AS SELECT count(*) AS n FROM cars1");
+    wait_until("it is filled", || fleet.text("SELECT n FROM east") == "50");
+    wait_until("both are stopped", || {
+        let queries = fleet.text("SHOW QUERIES");
+        queries.contains("recent at g0|stopped") && queries.contains("recent at g1|stopped")
+    });
+    // Whoever stops it again gives the order again.
+    assert!(fleet.text("STOP MATERIALIZED VIEW recent; SHOW QUERIES").contains("recent at g1|stopped"));
+    fleet.text("START MATERIALIZED VIEW recent");
+    wait_until("every row is there", || fleet.check_whole_cycles(&[5, 5]));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::fleet::Fleet;
@@ -30,6 +31,17 @@ fn a_gateway_that_hangs_while_it_begins_is_named_and_started_again() {
         assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     }
     kill(&fleet.process_of(1));
+    // Meanwhile it takes no order. Nobody waits for that longer than the statement may take.
+    thread::sleep(Duration::from_secs(1));
+    for statement in
+        ["STOP MATERIALIZED VIEW recent", "ALTER MATERIALIZED VIEW recent SET (retain_versions = 7)"]
+    {
+        let start = Instant::now();
+        let error = fleet.error(&format!("SET statement_timeout = '1 s'; {statement}"));
+        assert!(start.elapsed() < SILENCE / 2, "{:?}", start.elapsed());
+        assert!(error.contains("gateway 'g1'") || error.contains("57014"), "{error}");
+    }
+    fleet.text("SET statement_timeout = 0; START MATERIALIZED VIEW recent");
     wait_until("it is known to hang", || {
         let answer = fleet.answer("SELECT count(*) FROM recent");
         answer.is_err_and(|error| error.contains("shown no sign of work for 20 s"))

@@ -3,7 +3,8 @@
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tidemill_engine::Cause;
@@ -11,6 +12,7 @@ use tidemill_engine::Cause;
 use super::control::{Answer, Order, PATIENCE};
 use super::gateway::{Gateway, Owed, State};
 use crate::catalog_record::CatalogRecord;
+use crate::patience::Patience;
 
 /// How often one looks whether an answer is waited for any longer.
 const LOOK: Duration = Duration::from_millis(50);
@@ -21,6 +23,8 @@ pub(crate) struct Exclusive<'a> {
     owed: MutexGuard<'a, Owed>,
     server: Arc<UnixStream>,
     stage: Stage,
+    /// How many answers are still to come to what this session has sent. Those that it does not take are owed.
+    pending: u32,
     /// Whether the process has ended meanwhile.
     has_ended: bool,
 }
@@ -39,8 +43,16 @@ enum Stage {
 
 impl Gateway {
     /// Applies what it does not have yet: the records behind a version, and others. One that is away gets all when it begins.
-    pub fn apply(&self, records: impl FnOnce(u64) -> (Vec<CatalogRecord>, u64)) -> Result<(), Cause> {
-        let Ok(mut exclusive) = self.exclusive() else { return Ok(()) };
+    ///
+    /// # Errors
+    /// As for [`exclusive`](Gateway::exclusive) and [`Exclusive::apply`].
+    pub fn apply(
+        &self,
+        is_cancelled: &dyn Fn() -> bool,
+        records: impl FnOnce(u64) -> (Vec<CatalogRecord>, u64),
+    ) -> Result<(), Cause> {
+        let owed = self.free_for_orders(is_cancelled)?;
+        let Some(mut exclusive) = self.taken(owed) else { return Ok(()) };
         match exclusive.apply(records) {
             Err(_) if exclusive.has_ended => Ok(()),
             applied => applied,
@@ -50,15 +62,34 @@ impl Gateway {
     /// Takes it for orders of one session.
     ///
     /// # Errors
-    /// If it is away.
-    pub fn exclusive(&self) -> Result<Exclusive<'_>, Cause> {
-        let owed = self.orders();
-        match self.here() {
-            Some((server, _)) => {
-                Ok(Exclusive { gateway: self, owed, server, stage: Stage::None, has_ended: false })
+    /// If it is away, or the statement is cancelled while the gateway begins or carries out orders of another session.
+    pub fn exclusive(&self, is_cancelled: &dyn Fn() -> bool) -> Result<Exclusive<'_>, Cause> {
+        let owed = self.free_for_orders(is_cancelled)?;
+        self.taken(owed)
+            .ok_or_else(|| self.named(Cause::operation(format!("it is away: {}", self.problem()))))
+    }
+
+    /// Waits until it can take an order.
+    fn free_for_orders(&self, is_cancelled: &dyn Fn() -> bool) -> Result<MutexGuard<'_, Owed>, Cause> {
+        let patience = Patience::up_to(LOOK);
+        loop {
+            match self.try_orders() {
+                Ok(owed) => return Ok(owed),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(PoisonError::into_inner(poisoned)),
+                Err(TryLockError::WouldBlock) if is_cancelled() => {
+                    return Err(self.named(Cause::operation(
+                        "it begins, or carries out another order, and the statement was cancelled before it got its own",
+                    )));
+                }
+                Err(TryLockError::WouldBlock) => thread::sleep(patience.wait()),
             }
-            None => Err(self.named(Cause::operation(format!("it is away: {}", self.problem())))),
         }
+    }
+
+    /// It, for a session; `None`: it is away.
+    fn taken<'a>(&'a self, owed: MutexGuard<'a, Owed>) -> Option<Exclusive<'a>> {
+        let (server, _) = self.here()?;
+        Some(Exclusive { gateway: self, owed, server, stage: Stage::None, pending: 0, has_ended: false })
     }
 }
 
@@ -81,7 +112,11 @@ impl Exclusive<'_> {
         if let Order::Replace(_) = order {
             self.stage = Stage::Ordered;
         }
-        order.send(&self.server).map_err(|error| self.lost(&error))
+        order.send(&self.server).map_err(|error| self.lost(&error))?;
+        // A replacement that is not known to be prepared may have failed already. Then its decision has no answer.
+        let is_answered = !matches!(order, Order::Commit | Order::Abort) || self.stage == Stage::Ready;
+        self.pending += u32::from(is_answered);
+        Ok(())
     }
 
     /// The answer to the last order; `None`: it is not waited for any longer.
@@ -94,11 +129,11 @@ impl Exclusive<'_> {
             match Answer::receive_within(&self.server, LOOK) {
                 Ok(Some(Answer::AtWork)) => heard = Instant::now(),
                 Ok(Some(_)) if self.owed.0 > 0 => self.owed.0 -= 1,
-                Ok(Some(answer)) => return Ok(Some(answer)),
-                Ok(None) if is_cancelled() => {
-                    self.owed.0 += 1;
-                    return Ok(None);
+                Ok(Some(answer)) => {
+                    self.pending = self.pending.saturating_sub(1);
+                    return Ok(Some(answer));
                 }
+                Ok(None) if is_cancelled() => return Ok(None),
                 Ok(None) if heard.elapsed() > PATIENCE => {
                     let text = format!("it has shown no sign of work for {} s", PATIENCE.as_secs());
                     return Err(self.lost(&io::Error::new(io::ErrorKind::TimedOut, text)));
@@ -124,32 +159,29 @@ impl Exclusive<'_> {
                 Err(self.named(cause))
             }
             Some(_) => Err(self.named(Cause::bug("it answers what it was not asked"))),
-            None => {
-                // Its answer is taken when it is decided.
-                self.owed.0 -= 1;
-                Err(Cause::operation("the statement was cancelled, and nothing has changed"))
-            }
+            None => Err(Cause::operation("the statement was cancelled, and nothing has changed")),
         }
     }
 
-    /// Decides whether a replacement counts, and waits for what comes of it; `None`: it was not prepared, or the process begins
-    /// again.
-    pub fn decide(&mut self, counts: bool) -> Option<String> {
-        let stage = std::mem::replace(&mut self.stage, Stage::None);
-        if stage == Stage::None {
-            return None;
+    /// Decides whether a replacement counts. What comes of it is its [`outcome`](Exclusive::outcome).
+    pub fn decide(&mut self, counts: bool) {
+        let decision = if counts { Order::Commit } else { Order::Abort };
+        if self.stage != Stage::None && self.send(&decision).is_err() {
+            self.stage = Stage::None;
         }
-        self.send(if counts { &Order::Commit } else { &Order::Abort }).ok()?;
-        let mut answer = || self.answer(&|| false).ok().flatten();
-        let last = match stage {
-            Stage::Ordered => match answer()? {
-                Answer::Ready(_) => answer()?,
-                failed => failed,
-            },
-            Stage::Ready => answer()?,
+    }
+
+    /// Waits for what comes of a decision; `None`: the replacement was not prepared, or the process begins again.
+    pub fn outcome(&mut self) -> Option<String> {
+        match std::mem::replace(&mut self.stage, Stage::None) {
             Stage::None | Stage::Failed => return None,
-        };
-        match last {
+            Stage::Ordered => match self.answer(&|| false).ok()?? {
+                Answer::Ready(_) => self.pending += 1,
+                _ => return None,
+            },
+            Stage::Ready => {}
+        }
+        match self.answer(&|| false).ok()?? {
             Answer::Said(text) => Some(text),
             _ => None,
         }
@@ -189,5 +221,12 @@ impl Exclusive<'_> {
         self.has_ended = true;
         let _ = self.server.shutdown(Shutdown::Both);
         self.named(Cause::operation("its process has ended, and is started again"))
+    }
+}
+
+impl Drop for Exclusive<'_> {
+    /// Whoever comes next skips the answers that are still to come.
+    fn drop(&mut self) {
+        self.owed.0 += self.pending;
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, TryLockResult};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -97,6 +97,10 @@ impl Gateway {
 
     pub(super) fn orders(&self) -> MutexGuard<'_, Owed> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn try_orders(&self) -> TryLockResult<MutexGuard<'_, Owed>> {
+        self.orders.try_lock()
     }
 
     /// It is so from here on.
@@ -201,15 +205,22 @@ impl Gateway {
         }
     }
 
-    /// Waits until it has begun, or could not.
-    pub fn wait_until_here(&self, time: Duration) -> Result<(), Cause> {
+    /// Waits until it has begun, or could not, or the statement is cancelled.
+    pub fn wait_until_here(&self, time: Duration, is_cancelled: &dyn Fn() -> bool) -> Result<(), Cause> {
+        let until = Instant::now() + time;
         let begins = |state: &mut State| matches!(state, State::New | State::Beginning(_));
-        let waited = self.changed.wait_timeout_while(self.state(), time, begins);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        match &*state {
-            State::Here { .. } => Ok(()),
-            State::Away(cause) => Err(self.named(cause.clone())),
-            State::New | State::Beginning(_) => Err(self.named(Cause::operation("it has not begun yet"))),
+        loop {
+            let waited = self.changed.wait_timeout_while(self.state(), LOOK, begins);
+            let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let is_over = is_cancelled() || Instant::now() > until;
+            match &*state {
+                State::Here { .. } => return Ok(()),
+                State::Away(cause) => return Err(self.named(cause.clone())),
+                State::New | State::Beginning(_) if is_over => {
+                    return Err(self.named(Cause::operation("it has not begun yet")));
+                }
+                State::New | State::Beginning(_) => {}
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidemill_engine::Cause;
-use tidemill_sql::{Alter, Catalog, Definition, Planner, Statement, StatementKind};
+use tidemill_sql::{Alter, Catalog, Definition, Planner, RelationKind, Statement, StatementKind};
 
 use crate::gateway_processes::{Answer, Exclusive, Gateway, Order, Replacement};
 use crate::{Error, Session};
@@ -15,12 +15,14 @@ impl Session {
         let _change = runtime.changes().begin(view, "stopped")?;
         match runtime.query_at_gateways(view) {
             None => return Err(was_not_started(view)),
-            Some(query) if query.is_stopped => return Ok(format!("'{view}' is stopped already")),
-            Some(_) => {}
+            // A gateway may not have got the order.
+            Some(query) if query.is_stopped => {}
+            Some(_) => {
+                // From here on it stays stopped, whichever process ends.
+                runtime.kept_catalog().stopped(view)?;
+                runtime.set_stopped_at_gateways(view, true);
+            }
         }
-        // From here on it stays stopped, whichever process ends.
-        runtime.kept_catalog().stopped(view)?;
-        runtime.set_stopped_at_gateways(view, true);
         self.at_each_gateway(view, &Order::Stop(view.to_owned()))
     }
 
@@ -48,25 +50,25 @@ impl Session {
         let gateways = self.runtime().gateways_of_view(view)?;
         let is_cancelled = self.is_cancelled_from_here();
         // All have it before one is waited for.
-        let ordered: Vec<_> = gateways.iter().map(|gateway| ordered(gateway, order)).collect();
-        let mut said = Vec::new();
+        let ordered: Vec<_> = gateways.iter().map(|gateway| ordered(gateway, order, &is_cancelled)).collect();
+        let (mut said, mut failed) = (Vec::new(), None);
         for (gateway, ordered) in gateways.iter().zip(ordered) {
-            let text = match ordered {
-                Err(cause) => format!("{cause}; it does so when it is back"),
-                Ok(mut gateway) => match gateway.answer(&is_cancelled)? {
-                    Some(Answer::Said(text)) => text,
-                    Some(Answer::Failed(cause)) => return Err(gateway.named(cause)),
-                    Some(_) => return Err(gateway.named(Cause::bug("it answers what it was not asked"))),
-                    None => "it still does so".to_owned(),
+            match ordered {
+                Err(NoOrder::Away(cause)) => {
+                    said.push(format!("gateway '{}': {cause}; it does so when it is back", gateway.name()));
+                }
+                Err(NoOrder::Cancelled(cause)) => failed = failed.or(Some(cause)),
+                Ok(mut gateway) => match done(&mut gateway, &is_cancelled) {
+                    Ok(text) => said.push(format!("gateway '{}': {text}", gateway.name())),
+                    Err(cause) => failed = failed.or(Some(cause)),
                 },
-            };
-            said.push(format!("gateway '{}': {text}", gateway.name()));
+            }
         }
-        Ok(said.join("\n"))
+        failed.map_or_else(|| Ok(said.join("\n")), Err)
     }
 
     /// Whether the session is cancelled from here on, or its database closed.
-    fn is_cancelled_from_here(&self) -> impl Fn() -> bool + use<> {
+    pub(crate) fn is_cancelled_from_here(&self) -> impl Fn() -> bool + use<> {
         let (runtime, cancellation) = (self.runtime().clone(), self.cancellation());
         let requests = cancellation.requests();
         move || cancellation.requests() > requests || runtime.is_closing()
@@ -93,7 +95,7 @@ impl Session {
         };
         let name = view.name.as_str();
         let _change = self.runtime().changes().begin(name, "replaced")?;
-        self.replace_parts(statement, name, false)
+        self.replace_parts(statement, name, None)
     }
 
     /// Alters a view at its gateways.
@@ -105,14 +107,20 @@ impl Session {
         let runtime = self.runtime().clone();
         let _change = runtime.changes().begin(alter.name.as_str(), "altered")?;
         let altered = Planner::at(runtime.defined_catalog(), self.settings().clone()).altered(statement)?;
-        let replaced = self.replace_parts(&altered, alter.name.as_str(), true);
+        let replaced = self.replace_parts(&altered, alter.name.as_str(), Some(alter.kind));
         replaced.map_err(|error| match error {
             Error::Statement(error) => alter.error(statement, &error).into(),
             other => other,
         })
     }
 
-    fn replace_parts(&mut self, statement: &Statement, name: &str, alters: bool) -> Result<String, Error> {
+    /// Replaces the parts of a view, or alters those of a view or sink of this kind.
+    fn replace_parts(
+        &mut self,
+        statement: &Statement,
+        name: &str,
+        altered: Option<RelationKind>,
+    ) -> Result<String, Error> {
         let runtime = self.runtime().clone();
         let before = runtime.query_at_gateways(name).ok_or_else(|| was_not_started(name))?;
         let (catalog, definition) = self.next_definition(statement, &runtime.defined_catalog())?;
@@ -122,34 +130,40 @@ impl Session {
             return Err(error.with_hint("DROP it, and create it again").into());
         }
         let names = runtime.gateways_of_view(name)?;
+        let is_cancelled = self.is_cancelled_from_here();
         let mut parts = Vec::new();
         for gateway in &names {
-            let mut part = gateway.exclusive()?;
+            let mut part = gateway.exclusive(&is_cancelled)?;
             part.apply(|version| runtime.records_for_gateway(version, []))?;
             parts.push(part);
         }
-        let is_cancelled = self.is_cancelled_from_here();
         let keeps = all_keep(&mut parts, &definition, &is_cancelled)?;
-        if alters && !keeps {
+        if let (Some(kind), false) = (altered, keeps) {
             let message = format!("`{name}` cannot keep its state at all of its gateways");
             let error = statement.error(statement.span, message);
-            let hint =
-                format!("CREATE OR REPLACE MATERIALIZED VIEW {name} begins it again with other options");
+            let hint = match kind {
+                RelationKind::Sink => "DROP it, and create it again with other options".to_owned(),
+                _ => {
+                    format!("CREATE OR REPLACE {} {name} begins it again with other options", kind.keyword())
+                }
+            };
             return Err(error.with_hint(hint).into());
         }
         let replacement = Replacement {
             definition: Arc::clone(&definition),
             query: self.query_for_gateways(name, None),
             fills: !keeps,
-            stays_stopped: alters && before.is_stopped,
+            stays_stopped: altered.is_some() && before.is_stopped,
         };
         let counted = prepared(&mut parts, &replacement, &is_cancelled)
             .map_err(Error::from)
             .and_then(|folder| self.count(statement, &replacement, folder));
+        // All have the decision before one is waited for: if the server ends now, as many as possible know it.
+        parts.iter_mut().for_each(|part| part.decide(counted.is_ok()));
         let mut said = Vec::new();
         for part in &mut parts {
             let again = || "it is started again, with the new definition".to_owned();
-            let text = part.decide(counted.is_ok());
+            let text = part.outcome();
             said.push(format!("gateway '{}': {}", part.name(), text.unwrap_or_else(again)));
             if counted.is_ok() {
                 part.set_version(definition.version);
@@ -199,10 +213,36 @@ impl Session {
     }
 }
 
-fn ordered<'a>(gateway: &'a Gateway, order: &Order) -> Result<Exclusive<'a>, Cause> {
-    let mut exclusive = gateway.exclusive()?;
-    exclusive.send(order)?;
+/// Gives a gateway an order, unless it is away: then it follows the log when it is back.
+fn ordered<'a>(
+    gateway: &'a Gateway,
+    order: &Order,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Exclusive<'a>, NoOrder> {
+    let mut exclusive = gateway.exclusive(is_cancelled).map_err(|cause| match is_cancelled() {
+        true => NoOrder::Cancelled(cause),
+        false => NoOrder::Away(cause),
+    })?;
+    exclusive.send(order).map_err(NoOrder::Away)?;
     Ok(exclusive)
+}
+
+/// Why a gateway has not got an order.
+enum NoOrder {
+    /// It is away, and follows the log when it is back.
+    Away(Cause),
+    /// The statement was cancelled before.
+    Cancelled(Cause),
+}
+
+/// What a gateway has done.
+fn done(gateway: &mut Exclusive<'_>, is_cancelled: &dyn Fn() -> bool) -> Result<String, Cause> {
+    match gateway.answer(is_cancelled)? {
+        Some(Answer::Said(text)) => Ok(text),
+        Some(Answer::Failed(cause)) => Err(gateway.named(cause)),
+        Some(_) => Err(gateway.named(Cause::bug("it answers what it was not asked"))),
+        None => Ok("it still does so".to_owned()),
+    }
 }
 
 /// Whether the parts at all gateways keep their state under a definition.
@@ -233,15 +273,22 @@ fn prepared(
 ) -> Result<Option<String>, Cause> {
     let order = Order::Replace(replacement.clone());
     parts.iter_mut().try_for_each(|part| part.send(&order))?;
-    let mut folder = None;
+    let mut folder: Option<String> = None;
     for part in parts {
-        folder = part.ready(is_cancelled)?.or(folder);
+        let own = part.ready(is_cancelled)?;
+        if let (Some(known), Some(own)) = (&folder, &own)
+            && known != own
+        {
+            return Err(part.named(Cause::operation(format!(
+                "its part is in the folder {own}, that of another gateway in {known}, and the log has one name for \
+                 all; DROP the view, and create it again"
+            ))));
+        }
+        folder = own.or(folder);
     }
     Ok(folder)
 }
 
 fn was_not_started(view: &str) -> Cause {
-    Cause::user(format!(
-        "'{view}' is defined, but it was not started at its gateways; START MATERIALIZED VIEW {view}, or DROP it"
-    ))
+    Cause::user(format!("'{view}' is defined, but it was not started at its gateways; START it, or DROP it"))
 }

@@ -108,15 +108,15 @@ impl Runtime {
     }
 
     /// Runs a view at its gateways. It runs again when they or the server are started again.
-    fn run_at_gateways(&self, query: StartedQuery) -> Result<(), Cause> {
+    fn run_at_gateways(&self, query: StartedQuery, is_cancelled: &dyn Fn() -> bool) -> Result<(), Cause> {
         let view = query.name.clone();
         self.kept_catalog().started(query.clone())?;
         self.note_at_gateways(query.clone());
         let names = self.defined_catalog().gateways_of(&view).to_vec();
         let gateways = names.iter().map(|name| self.gateway(name)).collect::<Result<Vec<_>, Cause>>()?;
         for gateway in gateways {
-            gateway.wait_until_here(BEGIN_TIME)?;
-            gateway.apply(|version| {
+            gateway.wait_until_here(BEGIN_TIME, is_cancelled)?;
+            gateway.apply(is_cancelled, |version| {
                 self.records_for_gateway(version, [QueryAtGateways::running(query.clone())])
             })?;
         }
@@ -124,7 +124,8 @@ impl Runtime {
     }
 
     /// The views at gateways that were dropped end there, and gateways without views end.
-    pub(crate) fn follow_at_gateways(&self, dropped: &str) {
+    /// If the statement is cancelled while one begins, that one follows with the next definition.
+    pub(crate) fn follow_at_gateways(&self, dropped: &str, is_cancelled: &dyn Fn() -> bool) {
         let Some(gateways) = self.gateways() else { return };
         if !self.forget_at_gateways(dropped) {
             return;
@@ -138,8 +139,9 @@ impl Runtime {
         };
         for (name, gateway) in gateways.running() {
             // One that fails begins again with all definitions.
-            if gateway.apply(|version| self.records_for_gateway(version, [])).is_err() {
-                tracing::warn!(gateway = name, "a gateway could not follow the catalogue");
+            let applied = gateway.apply(is_cancelled, |version| self.records_for_gateway(version, []));
+            if let Err(cause) = applied {
+                tracing::warn!(gateway = name, %cause, "a gateway could not follow the catalogue yet");
             }
             if !is_needed(&name) {
                 gateway.close();
@@ -231,7 +233,7 @@ impl Session {
     /// # Errors
     /// If a gateway does not begin, or cannot run its part: it tries again each time that it is started.
     pub fn start_at_gateways(&self, view: &str) -> Result<(), Cause> {
-        self.runtime().run_at_gateways(self.query_for_gateways(view, None))
+        self.runtime().run_at_gateways(self.query_for_gateways(view, None), &self.is_cancelled_from_here())
     }
 
     /// What the log is to say of a view at gateways that is started with the settings of this session. In the journal of each
