@@ -13,8 +13,8 @@
 //! | [`journal`] of another pipeline | `JournalSource` | |
 //! | `generator` | `Sequence`, `YahooEvents`, `YahooCampaigns` | |
 //!
-//! `tls` reads certificates and keys for all that listen or connect. Beside them stand the `formats`: decoders, encoders, and how columns are inferred. Only [`LineFile`] is always there.
-//! The rest carries typed rows and needs the feature `tables`.
+//! `tls` reads certificates and keys for all that listen or connect. Beside them stand the `formats`: decoders, encoders, and how
+//! columns are inferred. Only [`LineFile`] is always there. The rest carries typed rows and needs the feature `tables`.
 //!
 //! Sinks receive the results of a query in whole cycles. They differ in what they guarantee:
 //!
