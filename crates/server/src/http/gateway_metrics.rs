@@ -132,7 +132,7 @@ mod tests {
             fragments: vec![row("v|0|12|345|0|1|3|9|0|west|99"), row("own|0|1|1|0|1|3|9|0||1")],
             gateways: vec![
                 row("cars|v|10|2.5|99|4|1.000|1.000|2.000|3.000||0.500|west|99"),
-                row("own|own|10|2.5|99|0|||||||0|1"),
+                row("own|own|10|2.5|99|0||||||0||1"),
             ],
         };
         let mut families = Families::default();
