@@ -30,7 +30,7 @@ impl Gateway {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let mut planner = self.options.planner();
         planner.settings_mut().cost_profiles = Some(self.data.join(COSTS));
-        serve_gateway(planner, &self.name, &self.data)?;
+        serve_gateway(planner, &self.name, &self.data, || std::process::exit(1))?;
         Ok(Exit::Done)
     }
 }

@@ -78,7 +78,7 @@ impl Gateway {
                 Err(TryLockError::Poisoned(poisoned)) => return Ok(PoisonError::into_inner(poisoned)),
                 Err(TryLockError::WouldBlock) if is_cancelled() => {
                     return Err(self.named(Cause::operation(
-                        "it begins, or carries out another order, and the statement was cancelled before it got its own",
+                        "it begins or carries out another order, and the statement was cancelled before it got its own",
                     )));
                 }
                 Err(TryLockError::WouldBlock) => thread::sleep(patience.wait()),

@@ -24,7 +24,7 @@ use crate::kept_catalog::lock;
 /// if let [_, word, name, folder] = arguments.as_slice()
 ///     && word == "gateway"
 /// {
-///     return serve_gateway(Planner::new(), name, folder.as_ref());
+///     return serve_gateway(Planner::new(), name, folder.as_ref(), || std::process::exit(1));
 /// }
 /// let program = std::env::current_exe()?;
 /// let command = move |name: &str, folder: &std::path::Path| {

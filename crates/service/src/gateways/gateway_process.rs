@@ -28,11 +28,12 @@ use crate::{Runtime, Session};
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs a gateway of this name in this process until its server tells it to end, or is gone. Standard input is the connection to
-/// the server, which has started this process.
+/// the server, which has started this process. If the server is gone after it was asked whether a replacement counts, `end` is called:
+/// it ends this process at once, so both parts stay.
 ///
 /// # Errors
 /// If its folder or its journal cannot be used, or the server says what it cannot understand.
-pub fn serve_gateway(mut planner: Planner, name: &str, folder: &Path) -> Result<(), Cause> {
+pub fn serve_gateway(mut planner: Planner, name: &str, folder: &Path, end: fn()) -> Result<(), Cause> {
     let server = Arc::new(ServerLink::new(UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?)));
     let Some(Order::Apply(records)) = server.receive()? else {
         return Err(Cause::bug("a gateway is first told what to run"));
@@ -67,7 +68,7 @@ pub fn serve_gateway(mut planner: Planner, name: &str, folder: &Path) -> Result<
             Order::Keeps(definition) => {
                 answer(&server, || keeps_state(&runtime, &definition).map(Answer::Keeps))?;
             }
-            Order::Replace(replacement) => replace(&runtime, &replacement, &server)?,
+            Order::Replace(replacement) => replace(&runtime, &replacement, &server, end)?,
             Order::Commit | Order::Abort => return Err(Cause::bug("there is nothing to decide")),
             Order::Close => {
                 drop(readers);

@@ -33,16 +33,18 @@ pub(super) fn keeps_state(runtime: &Runtime, definition: &Arc<Definition>) -> Re
 }
 
 /// Replaces a part and answers. If that fails after it counts, the process ends: it begins again with the new definition.
+/// If the server is gone before it has said whether it counts, it may have written to its log that it does. Then `end` ends the
+/// process: when that begins again, it continues with the part that the log names, and removes the other one.
 pub(super) fn replace(
     runtime: &Runtime,
     replacement: &Replacement,
     server: &ServerLink,
+    end: fn(),
 ) -> Result<(), Cause> {
     let mut session = session_of(runtime, replacement)?;
     let cancellation = session.cancellation();
     let cancel = move || cancellation.request();
-    let (replaced, asked) =
-        server.replace(cancel, end_undecided, || replaced(&mut session, runtime, replacement));
+    let (replaced, asked) = server.replace(cancel, end, || replaced(&mut session, runtime, replacement));
     match (replaced, asked) {
         // The server knows it already.
         (_, Decision::NotAsked) => Ok(()),
@@ -52,13 +54,6 @@ pub(super) fn replace(
             if counts { Err(cause) } else { Ok(()) }
         }
     }
-}
-
-/// The server is gone, and may have written to its log that the replacement counts. The process ends as if it were killed, so both
-/// parts stay. When it begins again, it continues with the one that the log names, and removes the other one.
-fn end_undecided() {
-    tracing::warn!("the server has ended before it said whether a replacement counts; so this process ends");
-    std::process::exit(1);
 }
 
 fn session_of(runtime: &Runtime, replacement: &Replacement) -> Result<Session, Cause> {

@@ -68,7 +68,7 @@ impl ServerLink {
 
     /// Carries out a replacement, which counts only if the server says so: it waits for that before it would write its log.
     /// `cancel` is called if the server decides against it before. `undecided` is called if the server is gone after it was asked:
-    /// it may have decided for it, so whoever goes on removes neither the old part nor the new one. Returns the result, and whether
+    /// it may have decided for it, so whoever continues removes neither the old part nor the new one. Returns the result, and whether
     /// the server was asked.
     pub fn replace<T>(
         &self,
