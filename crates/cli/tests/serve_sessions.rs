@@ -158,7 +158,7 @@ fn a_client_without_a_file_for_it_is_told_so() {
     assert!(refused.contains(&"C53300".to_owned()), "{refused:?}");
     assert!(refused.iter().any(|field| field.contains("no more file descriptors")), "{refused:?}");
     execute(&mut owner, words);
-    // When there are some again, clients are served again, and the source goes on.
+    // When there are some again, clients are served again, and the source continues.
     drop((senders, sessions));
     child::wait_until("a session", || session(port).is_ok());
     child::wait_until("all words", || value(&mut owner, words).as_deref() == Some("200"));

@@ -78,8 +78,8 @@ fn files_max(limits: &str) -> io::Result<u64> {
 /// What a source says about it.
 pub(crate) fn missing(place: &str) -> String {
     format!(
-        "{place}: no connections are accepted for now, because the process has fewer than {RESERVE} file descriptors left; \
-         close connections, or raise the limit (ulimit -n)"
+        "{place}: no connections are accepted for now, because the process has fewer than {RESERVE} file \
+         descriptors left; close connections, or raise the limit (ulimit -n)"
     )
 }
 
