@@ -110,8 +110,11 @@ impl Road {
     }
 }
 
+/// An expressway, and where its reports begin and end.
+type ReportsOf = (usize, usize, usize);
+
 /// Reports in the order of expressways, and where those of each begin and end.
-fn by_expressway(reports: &Batch, events: u32) -> anyhow::Result<(Batch, Vec<(usize, usize, usize)>)> {
+fn by_expressway(reports: &Batch, events: u32) -> anyhow::Result<(Batch, Vec<ReportsOf>)> {
     let rows = reports.as_rows();
     let xway = rows.column::<UInt16Type>(3);
     let mut order: Vec<usize> = (0..rows.len()).collect();
