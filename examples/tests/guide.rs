@@ -14,7 +14,14 @@ fn the_guides_code_is_the_examples_code() {
     check("real-time.md", &["real_time.rs"], 1);
     check("own-connectors.md", &["own_source.rs", "own_sink.rs", "own_format.rs"], 11);
     check("own-operator.md", &["running_statistics.rs"], 4);
-    check("sql-your-own-code.md", &["own_function.rs", "own_aggregate.rs", "own_table_operator.rs"], 8);
+    let own_code = [
+        "own_function.rs",
+        "own_aggregate.rs",
+        "own_table_operator.rs",
+        "wasm/wind_chill.rs",
+        "wasm/initials.rs",
+    ];
+    check("sql-your-own-code.md", &own_code, 8);
 }
 
 /// Every block of Rust of a page is in one of these examples.

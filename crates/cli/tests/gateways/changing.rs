@@ -59,8 +59,7 @@ fn answers_after_that_of_a_gateway_that_dies_belong_to_their_orders() {
     kill(&process);
     let error = stopping.join().unwrap().expect_err("one has died");
     assert!(error.contains("gateway 'g0'"), "{error}");
-    let queries = fleet.text("SHOW QUERIES");
-    assert!(queries.contains("recent at g1|stopped"), "{queries}");
+    wait_until("the other is stopped", || fleet.text("SHOW QUERIES").contains("recent at g1|stopped"));
     fleet.text("CREATE MATERIALIZED VIEW east WITH (start = 'earliest') AS SELECT count(*) AS n FROM cars1");
     wait_until("it is filled", || fleet.text("SELECT n FROM east") == "50");
     wait_until("both are stopped", || {
