@@ -27,4 +27,23 @@ impl Cancellation {
     pub fn requests(&self) -> u32 {
         self.requests.load(Ordering::SeqCst)
     }
+
+    /// For a statement that begins now.
+    pub(crate) fn of_statement(&self) -> StatementCancellation {
+        StatementCancellation { cancellation: self.clone(), requests: self.requests() }
+    }
+}
+
+/// The requests of a session that count for one statement: those since it began.
+#[derive(Clone, Debug)]
+pub(crate) struct StatementCancellation {
+    cancellation: Cancellation,
+    /// How many there were before.
+    requests: u32,
+}
+
+impl StatementCancellation {
+    pub fn is_cancelled(&self) -> bool {
+        self.cancellation.requests() > self.requests
+    }
 }

@@ -19,9 +19,7 @@ impl Session {
     pub(crate) fn end_behind_newest(&self, old: &NamedQuery, name: &str) -> Result<(), Cause> {
         // A query with cycles of its own has nothing to do with those of the database.
         let newest = self.runtime().clock().cycle().filter(|_| old.position.is_some());
-        let (cancellation, patience) = (self.cancellation(), Patience::up_to(LOOK_MAX));
-        let requests = cancellation.requests();
-        let is_cancelled = || cancellation.requests() > requests || self.runtime().is_closing();
+        let (is_cancelled, patience) = (self.is_cancelled_from_here(), Patience::up_to(LOOK_MAX));
         while old.state() == QueryState::Running && old.report(name).cycle < newest {
             if is_cancelled() {
                 return Err(stays(name, "the statement was cancelled before it had caught up"));

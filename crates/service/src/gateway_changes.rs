@@ -11,6 +11,7 @@ use tidemill_engine::{Cause, bytes_of_rows};
 use tidemill_sql::GatewayRows;
 use tidemill_store::remote::{Changes, NoChanges, RemoteFollower};
 
+use crate::cancellation::StatementCancellation;
 use crate::patience::Patience;
 use crate::subscription::{LOOK_MAX, Subscription, cancelled, gone};
 use crate::unread::UnreadRows;
@@ -41,9 +42,7 @@ pub(crate) struct GatewayChanges {
     /// Why nothing follows that.
     ended: Option<Cause>,
     held: UnreadRows,
-    cancellation: Cancellation,
-    /// How often its session had been cancelled when it began.
-    requests: u32,
+    cancellation: StatementCancellation,
 }
 
 /// The changes of the part at one gateway.
@@ -80,7 +79,7 @@ impl GatewayChanges {
             is_over: false,
         };
         let parts = view.gateways().iter().zip(names).map(part).collect();
-        let (schema, requests) = (schema_of(&view), cancellation.requests());
+        let schema = schema_of(&view);
         let changes = GatewayChanges {
             runtime: runtime.clone(),
             view,
@@ -89,8 +88,7 @@ impl GatewayChanges {
             ready: VecDeque::new(),
             ended: None,
             held,
-            cancellation,
-            requests,
+            cancellation: cancellation.of_statement(),
         };
         Subscription::new(schema, changes)
     }
@@ -102,8 +100,8 @@ impl GatewayChanges {
                 part.is_away(cause)?;
             }
         }
-        let (cancellation, requests) = (&self.cancellation, self.requests);
-        let pause = &mut |_| if cancellation.requests() > requests { Err(cancelled()) } else { Ok(()) };
+        let cancellation = &self.cancellation;
+        let pause = &mut |_| if cancellation.is_cancelled() { Err(cancelled()) } else { Ok(()) };
         for part in self.parts.iter_mut().filter(|part| !part.is_over) {
             match part.follower.answer(ANSWER_TIME, pause) {
                 Ok(None) => {}
@@ -133,7 +131,7 @@ impl Iterator for GatewayChanges {
     fn next(&mut self) -> Option<Self::Item> {
         let patience = Patience::up_to(LOOK_MAX);
         loop {
-            if self.cancellation.requests() > self.requests {
+            if self.cancellation.is_cancelled() {
                 return Some(Err(cancelled()));
             }
             if let Some(rows) = self.ready.pop_front() {

@@ -7,6 +7,7 @@ use tidemill_engine::Cause;
 use tidemill_sql::{ReaderTurn, ReaderTurns, Turn, Turns};
 
 use crate::Cancellation;
+use crate::cancellation::StatementCancellation;
 
 /// The longest that a query waits for its beginning.
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -14,18 +15,6 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// The turns of a database's readers: as many compute at a time as there are processors.
 pub(crate) fn reader_turns() -> ReaderTurns {
     ReaderTurns::new(std::thread::available_parallelism().map_or(2, usize::from), WAIT_MAX)
-}
-
-/// The cancellations of a session that count for a query.
-struct QueryCancellation {
-    cancellation: Cancellation,
-    requests: u32,
-}
-
-impl QueryCancellation {
-    fn is_cancelled(&self) -> bool {
-        self.cancellation.requests() > self.requests
-    }
 }
 
 /// The turns of a session's queries.
@@ -54,8 +43,7 @@ impl SessionTurns {
     }
 
     fn turn(&self) -> Result<SessionTurn, Cause> {
-        let (cancellation, requests) = (self.cancellation.clone(), self.cancellation.requests());
-        let cancellation = QueryCancellation { cancellation, requests };
+        let cancellation = self.cancellation.of_statement();
         let turn = self.readers.begin(&mut || cancellation.is_cancelled())?;
         Ok(SessionTurn { turn, cancellation })
     }
@@ -83,7 +71,7 @@ impl Turns for SessionTurns {
 
 struct SessionTurn {
     turn: ReaderTurn,
-    cancellation: QueryCancellation,
+    cancellation: StatementCancellation,
 }
 
 impl Turn for SessionTurn {

@@ -419,10 +419,9 @@ impl Session {
 
     /// Waits until a query has everything that another one has; if it `is_finite`, until it has ended.
     fn wait_for(&self, new: &NamedQuery, old: &NamedQuery, name: &str, is_finite: bool) -> Result<(), Cause> {
-        let (cancellation, patience) = (self.cancellation(), Patience::up_to(LOOK_MAX));
-        let requests = cancellation.requests();
+        let (is_cancelled, patience) = (self.is_cancelled_from_here(), Patience::up_to(LOOK_MAX));
         loop {
-            if cancellation.requests() > requests || self.runtime().is_closing() {
+            if is_cancelled() {
                 return Err(stays(name, "the statement was cancelled before the new query had caught up"));
             }
             let report = new.report(name);

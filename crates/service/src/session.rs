@@ -202,6 +202,12 @@ impl Session {
         self.cancellation.clone()
     }
 
+    /// Whether the session is cancelled from here on, or its database closed.
+    pub(crate) fn is_cancelled_from_here(&self) -> impl Fn() -> bool + use<> {
+        let (runtime, cancellation) = (self.runtime.clone(), self.cancellation.of_statement());
+        move || cancellation.is_cancelled() || runtime.is_closing()
+    }
+
     /// Rows that its client has not read, none yet. Whoever sends rows says how much of them there is; what waits within a
     /// [`RowStream`] is counted there.
     pub fn unread_rows(&self) -> UnreadRows {

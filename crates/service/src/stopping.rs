@@ -46,7 +46,7 @@ impl Session {
     }
 
     pub(crate) fn stop(&self, name: &str) -> Result<String, Cause> {
-        let (runtime, requests) = (self.runtime(), self.cancellation().requests());
+        let (runtime, is_cancelled) = (self.runtime(), self.is_cancelled_from_here());
         let change = runtime.changes().begin(name, "stopped")?;
         let query = runtime.query(name).map_err(|_| does_not_run(name))?;
         match query.state() {
@@ -60,7 +60,7 @@ impl Session {
         // From here on it stays stopped, whenever the process ends.
         runtime.kept_catalog().stopped(name)?;
         query.stop_for_now();
-        if !self.has_ended(&query, requests) {
+        if !has_ended(&query, &is_cancelled) {
             runtime.stop_later(query, change)?;
             return Ok(format!(
                 "'{name}' is being stopped: it ends once it has answered what it has taken in"
@@ -82,19 +82,6 @@ impl Session {
                  empty state"
             ),
         })
-    }
-
-    /// Waits until a query has ended in order; false if the session was cancelled more often than this meanwhile.
-    fn has_ended(&self, query: &NamedQuery, requests: u32) -> bool {
-        let cancellation = self.cancellation();
-        loop {
-            if query.wait_for(LOOK).is_some() {
-                return true;
-            }
-            if cancellation.requests() > requests || self.runtime().is_closing() {
-                return false;
-            }
-        }
     }
 
     pub(crate) fn start(&mut self, name: &str) -> Result<String, Error> {
@@ -307,4 +294,16 @@ fn does_not_run(name: &str) -> Cause {
     Cause::user(format!(
         "'{name}' is defined, but no query was started for it alone, so there is nothing to stop"
     ))
+}
+
+/// Waits until a query has ended in order; false if the statement was cancelled meanwhile.
+fn has_ended(query: &NamedQuery, is_cancelled: &dyn Fn() -> bool) -> bool {
+    loop {
+        if query.wait_for(LOOK).is_some() {
+            return true;
+        }
+        if is_cancelled() {
+            return false;
+        }
+    }
 }

@@ -8,6 +8,7 @@ use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::{ViewChanges, ViewHandle};
 
+use crate::cancellation::StatementCancellation;
 use crate::patience::Patience;
 use crate::{Cancellation, Runtime};
 
@@ -61,12 +62,9 @@ impl Subscription {
 
     /// Follows a view of this process.
     pub(crate) fn here(runtime: &Runtime, view: ViewHandle, cancellation: Cancellation) -> Subscription {
-        let (changes, requests) = (view.changes(), cancellation.requests());
+        let (changes, cancellation) = (view.changes(), cancellation.of_statement());
         let schema = SchemaRef::clone(changes.schema());
-        Subscription::new(
-            schema,
-            ChangesHere { runtime: runtime.clone(), view, changes, cancellation, requests },
-        )
+        Subscription::new(schema, ChangesHere { runtime: runtime.clone(), view, changes, cancellation })
     }
 
     /// The columns: `cycle`, `change`, `gateway` if the view has parts at gateways, and those of the view.
@@ -88,9 +86,7 @@ struct ChangesHere {
     runtime: Runtime,
     view: ViewHandle,
     changes: ViewChanges,
-    cancellation: Cancellation,
-    /// How often its session had been cancelled when it began.
-    requests: u32,
+    cancellation: StatementCancellation,
 }
 
 impl Iterator for ChangesHere {
@@ -99,7 +95,7 @@ impl Iterator for ChangesHere {
     fn next(&mut self) -> Option<Self::Item> {
         let patience = Patience::up_to(LOOK_MAX);
         loop {
-            if self.cancellation.requests() > self.requests {
+            if self.cancellation.is_cancelled() {
                 return Some(Err(cancelled()));
             }
             // Before the last look at the rows: what came until the end is given.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use tidemill_engine::{Counter, PoolStatus};
-use tidemill_service::{QueryReport, QueryState, Runtime};
+use tidemill_service::{QueryReport, QueryState, Runtime, StatusTables};
 use tidemill_sql::{QueryStatus, StoreStatistics, ViewHandle};
 
 use super::answer::{Answer, Refusal, whole};
@@ -81,7 +81,10 @@ pub(super) fn families(started: Instant, runtime: Option<&Runtime>) -> Families 
     parts(&mut families, &shown);
     views(&mut families, &runtime.running_views());
     pools(&mut families, &runtime.catalog().pools());
-    gateways(&mut families, &runtime.gateway_names(), &runtime.status_tables());
+    let names = runtime.gateway_names();
+    // The tables hold what was shown above once more, and are for what gateways say.
+    let tables = if names.is_empty() { StatusTables::default() } else { runtime.status_tables() };
+    gateways(&mut families, &names, &tables);
     families
 }
 

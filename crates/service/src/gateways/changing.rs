@@ -67,13 +67,6 @@ impl Session {
         failed.map_or_else(|| Ok(said.join("\n")), Err)
     }
 
-    /// Whether the session is cancelled from here on, or its database closed.
-    pub(crate) fn is_cancelled_from_here(&self) -> impl Fn() -> bool + use<> {
-        let (runtime, cancellation) = (self.runtime().clone(), self.cancellation());
-        let requests = cancellation.requests();
-        move || cancellation.requests() > requests || runtime.is_closing()
-    }
-
     /// Whether a statement replaces a view with parts at gateways.
     pub fn replaces_at_gateways(&self, statement: &Statement) -> bool {
         match &statement.kind {
