@@ -208,14 +208,22 @@ pub fn batch_of(requests: &[Request]) -> Result<Batch, Cause> {
     Ok(Batch::from_source(rows, (0..requests.len() as u32).collect()))
 }
 
+/// The columns of requests, with times as whole seconds.
 fn columns_of(requests: &[Request]) -> Vec<ArrayRef> {
-    let times =
-        |of: fn(&Request) -> i64| Arc::new(Int64Array::from_iter_values(requests.iter().map(of))) as ArrayRef;
+    columns_with_times(requests, |times_s| Arc::new(Int64Array::from(times_s)))
+}
+
+/// The columns of requests; `times` makes a column of seconds.
+pub(crate) fn columns_with_times(
+    requests: &[Request],
+    times: impl Fn(Vec<i64>) -> ArrayRef,
+) -> Vec<ArrayRef> {
+    let times = |of: fn(&Request) -> i64| times(requests.iter().map(of).collect());
     let coordinates = |of: fn(&Request) -> f64| {
         Arc::new(Float64Array::from_iter_values(requests.iter().map(of))) as ArrayRef
     };
     vec![
-        times(|request| request.id),
+        Arc::new(Int64Array::from_iter_values(requests.iter().map(|request| request.id))),
         times(|request| request.requested),
         times(|request| request.expires),
         coordinates(|request| request.origin.x_m),

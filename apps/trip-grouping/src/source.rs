@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_engine::arrow::array::{
-    ArrayRef, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray,
-};
+use tidemill_engine::arrow::array::{ArrayRef, RecordBatch, TimestampNanosecondArray};
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidemill_engine::{Cause, Polled, Progress, Source};
 
 use crate::generator::{DayWithOffers, GeneratorConfig};
 use crate::request::Request;
 use crate::ride_sharing::Offer;
-use crate::schema::{OFFER_COLUMNS, REQUEST_COLUMNS, offer_terms};
+use crate::schema::{OFFER_COLUMNS, REQUEST_COLUMNS, columns_with_times, offer_terms};
 
 /// Rows of a full batch.
 const BATCH_ROWS: usize = 8192;
@@ -160,22 +158,10 @@ impl Source for TripOffers {
 }
 
 fn columns_of(requests: &[Request]) -> Vec<ArrayRef> {
-    let time = |of: fn(&Request) -> i64| {
-        let times = requests.iter().map(|request| of(request) * NS_PER_S);
-        Arc::new(TimestampNanosecondArray::from_iter_values(times)) as ArrayRef
-    };
-    let coordinate = |of: fn(&Request) -> f64| {
-        Arc::new(Float64Array::from_iter_values(requests.iter().map(of))) as ArrayRef
-    };
-    vec![
-        Arc::new(Int64Array::from_iter_values(requests.iter().map(|request| request.id))) as ArrayRef,
-        time(|request| request.requested),
-        time(|request| request.expires),
-        coordinate(|request| request.origin.x_m),
-        coordinate(|request| request.origin.y_m),
-        coordinate(|request| request.destination.x_m),
-        coordinate(|request| request.destination.y_m),
-    ]
+    columns_with_times(requests, |times_s| {
+        let times_ns = times_s.into_iter().map(|time_s| time_s * NS_PER_S);
+        Arc::new(TimestampNanosecondArray::from_iter_values(times_ns))
+    })
 }
 
 fn rows(schema: SchemaRef, columns: Vec<ArrayRef>) -> Result<Polled, Cause> {

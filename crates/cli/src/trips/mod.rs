@@ -6,6 +6,7 @@ mod criteria;
 mod generate;
 mod rides;
 mod run;
+mod shown_table;
 
 use clap::Subcommand;
 

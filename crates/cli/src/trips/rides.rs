@@ -6,6 +6,7 @@ use tidemill_trip_grouping::ride_file::RideSavings;
 use tidemill_trip_grouping::ride_run::{RideRunOptions, RideRunSummary, run_rides};
 
 use super::bad_lines::bad_lines;
+use super::shown_table::ShownTable;
 use crate::exit::Exit;
 use crate::quantity::{count, counted, short, time};
 use crate::{interrupt, terminal};
@@ -13,16 +14,10 @@ use crate::{interrupt, terminal};
 /// Runs it, and shows each hour once its cars have left.
 pub(super) fn run(options: RideRunOptions) -> anyhow::Result<Exit> {
     let stop = interrupt::flag()?;
-    let (mut shown, mut is_first) = (Ok(()), true);
-    let summary = run_rides(&options, &stop, |hour, savings| {
-        if std::mem::take(&mut is_first) {
-            shown = terminal::show(&row(HEADINGS));
-        }
-        if shown.is_ok() {
-            shown = terminal::show(&hour_row(&format!("{hour}:00"), savings));
-        }
-    })?;
-    shown?;
+    let mut table = ShownTable::new(row(HEADINGS));
+    let show = |hour, savings: &RideSavings| table.show(&hour_row(&format!("{hour}:00"), savings));
+    let summary = run_rides(&options, &stop, show)?;
+    table.finish()?;
     terminal::show(&text(&summary, &options))?;
     Ok(if summary.stopped { Exit::Interrupted } else { Exit::Done })
 }

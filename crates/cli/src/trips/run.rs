@@ -17,6 +17,7 @@ use tidemill_trip_grouping::trip_file::read_all;
 use super::bad_lines::bad_lines;
 use super::criteria::CriteriaArguments;
 use super::rides;
+use super::shown_table::ShownTable;
 use crate::exit::Exit;
 use crate::quantity::{count, counted, short, time};
 use crate::{interrupt, linear_road, terminal};
@@ -80,16 +81,10 @@ impl RunArguments {
     fn run_shares(self) -> anyhow::Result<Exit> {
         let options = self.options()?;
         let stop = interrupt::flag()?;
-        let (mut shown, mut is_first) = (Ok(()), true);
-        let summary = run(&options, &stop, |hour, savings| {
-            if std::mem::take(&mut is_first) {
-                shown = terminal::show(&row(HEADINGS));
-            }
-            if shown.is_ok() {
-                shown = terminal::show(&hour_row(&format!("{hour}:00"), savings));
-            }
-        })?;
-        shown?;
+        let mut table = ShownTable::new(row(HEADINGS));
+        let show = |hour, savings: &Savings| table.show(&hour_row(&format!("{hour}:00"), savings));
+        let summary = run(&options, &stop, show)?;
+        table.finish()?;
         terminal::show(&text(&summary, &options))?;
         Ok(if summary.stopped { Exit::Interrupted } else { Exit::Done })
     }
