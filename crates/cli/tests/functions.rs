@@ -3,12 +3,10 @@
 
 mod support;
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::path::Path;
+use std::fs;
 
 use support::child::wait_until;
-use support::run::{Run, expect_other_query};
+use support::run::{answer_in_four_runs, expect_other_query};
 use support::served::{Served, has_psql};
 use support::*;
 
@@ -26,19 +24,6 @@ fn script(factor: u64) -> String {
     )
 }
 
-fn append(folder: &Path, ids: std::ops::Range<u64>) {
-    let mut file = OpenOptions::new().append(true).open(folder.join("orders.csv")).unwrap();
-    let lines: String = ids.map(|id| format!("{id},{}\n", id % 100)).collect();
-    file.write_all(lines.as_bytes()).unwrap();
-}
-
-fn lines(folder: &Path) -> Vec<String> {
-    let text = fs::read_to_string(folder.join("out.csv")).unwrap_or_default();
-    // The last line may be being written.
-    let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
-    whole.lines().skip(1).map(str::to_owned).collect()
-}
-
 fn expected(ids: u64) -> Vec<String> {
     (0..ids).filter(|id| id % 100 >= 50).map(|id| format!("{id},{}", id % 100 * 3)).collect()
 }
@@ -47,21 +32,11 @@ fn expected(ids: u64) -> Vec<String> {
 fn a_durable_pipeline_goes_on_with_its_functions_and_not_with_others() {
     let folder = folder_with(&[("orders.csv", "id,amount\n"), ("p.sql", &script(3))]);
     let folder = folder.path();
-    let mut due = 0;
-    for round in 0..4 {
-        append(folder, due..due + 300);
-        due += 300;
-        let mut run = Run::begin(folder);
-        run.wait_until("its rows are there", || lines(folder) == expected(due));
-        match round % 2 {
-            0 => run.kill(),
-            _ => run.interrupt(),
-        }
-    }
+    let due = answer_in_four_runs(folder, expected);
     // Another body is another query, though the text of the sink is the same.
     fs::write(folder.join("p.sql"), script(4)).unwrap();
     expect_other_query(folder);
-    assert_eq!(lines(folder), expected(due));
+    assert_eq!(rows_of(&folder.join("out.csv")), expected(due));
 }
 
 #[test]

@@ -3,12 +3,10 @@
 
 mod support;
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::path::Path;
+use std::fs;
 
 use support::child::wait_until;
-use support::run::{Run, expect_other_query};
+use support::run::{answer_in_four_runs, expect_other_query};
 use support::served::{Served, has_psql};
 use support::*;
 
@@ -32,12 +30,6 @@ const SCRIPT: &str = "CREATE SOURCE orders (id BIGINT, amount BIGINT)
      CREATE FUNCTION priced(amount BIGINT) RETURNS BIGINT AS 'times(amount) + 1';
      CREATE SINK out AS SELECT id, priced(amount) AS price FROM orders WITH (path = 'out.csv');\n";
 
-fn append(folder: &Path, ids: std::ops::Range<u64>) {
-    let mut file = OpenOptions::new().append(true).open(folder.join("orders.csv")).unwrap();
-    let lines: String = ids.map(|id| format!("{id},{}\n", id % 100)).collect();
-    file.write_all(lines.as_bytes()).unwrap();
-}
-
 fn expected(ids: u64) -> Vec<String> {
     (0..ids).map(|id| format!("{id},{}", id % 100 * 3 + 1)).collect()
 }
@@ -46,17 +38,7 @@ fn expected(ids: u64) -> Vec<String> {
 fn a_durable_pipeline_goes_on_with_its_code_and_not_with_other() {
     let folder = folder_with(&[("orders.csv", "id,amount\n"), ("p.sql", SCRIPT), ("code.wat", &module(3))]);
     let folder = folder.path();
-    let mut due = 0;
-    for round in 0..4 {
-        append(folder, due..due + 300);
-        due += 300;
-        let mut run = Run::begin(folder);
-        run.wait_until("its rows are there", || rows_of(&folder.join("out.csv")) == expected(due));
-        match round % 2 {
-            0 => run.kill(),
-            _ => run.interrupt(),
-        }
-    }
+    let due = answer_in_four_runs(folder, expected);
     // The script is the same, but the code is not.
     fs::write(folder.join("code.wat"), module(4)).unwrap();
     expect_other_query(folder);

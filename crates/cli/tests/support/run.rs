@@ -1,11 +1,13 @@
 //! A pipeline that runs while the test does something else.
 
 use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 
 use super::child::{interrupt, wait_until};
-use super::tidemill;
+use super::{rows_of, tidemill};
 
 /// `tidemill run p.sql` in a folder, where its messages go to the file `log`. It does not outlive the test.
 pub struct Run {
@@ -25,6 +27,30 @@ pub fn expect_other_query(folder: &Path) {
     let refused = Run::begin(folder).ended();
     let told = log(folder)[before..].to_owned();
     assert!(refused == Some(2) && told.contains("belongs to a different query"), "{refused:?} {told}");
+}
+
+/// Runs `p.sql` four times, each time with 300 more lines of `orders.csv`, and waits until `out.csv` has the rows that are expected of
+/// all ids so far. The runs are killed and ended in order by turns. Returns how many ids there are.
+#[track_caller]
+pub fn answer_in_four_runs(folder: &Path, expected: impl Fn(u64) -> Vec<String>) -> u64 {
+    let mut due = 0;
+    for round in 0..4 {
+        append_orders(folder, due..due + 300);
+        due += 300;
+        let mut run = Run::begin(folder);
+        run.wait_until("its rows are there", || rows_of(&folder.join("out.csv")) == expected(due));
+        match round % 2 {
+            0 => run.kill(),
+            _ => run.interrupt(),
+        }
+    }
+    due
+}
+
+fn append_orders(folder: &Path, ids: Range<u64>) {
+    let mut file = OpenOptions::new().append(true).open(folder.join("orders.csv")).unwrap();
+    let lines: String = ids.map(|id| format!("{id},{}\n", id % 100)).collect();
+    file.write_all(lines.as_bytes()).unwrap();
 }
 
 impl Run {

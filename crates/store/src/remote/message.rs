@@ -52,7 +52,7 @@ pub(super) enum Request {
 pub struct FollowPosition {
     /// Which history the cycles are of: in another one, the same numbers mean other rows.
     pub history: u64,
-    /// The last cycle of which the follower has all changes.
+    /// The last cycle whose changes the follower has completely.
     pub cycle: u64,
 }
 
