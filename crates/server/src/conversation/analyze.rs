@@ -9,12 +9,10 @@ use crate::measured_plan::measured_plan;
 impl Conversation<'_> {
     /// Runs a query, drops its rows, and answers with its plan and what was measured until it ended, or until the client or the time
     /// limit cancelled it.
-    ///
-    /// `requests` is how often the session had been cancelled before the query was planned.
-    pub(super) fn analyze(&mut self, query: Query, requests: u32) -> Result<Answer> {
+    pub(super) fn analyze(&mut self, query: Query) -> Result<Answer> {
         self.writer.flush()?;
-        let cancellation = self.session.cancellation();
-        let plan = measured_plan(query, || cancellation.requests() > requests);
+        let (cancellation, before) = (self.session.cancellation(), self.cancelled_before);
+        let plan = measured_plan(query, || cancellation.requests() > before);
         if self.inbox.has_ended() {
             return Err(Stop::Gone);
         }

@@ -12,7 +12,7 @@ use super::{Conversation, Result, Stop};
 use crate::activity::Ending;
 use crate::report::{
     ACTIVE_TRANSACTION, IN_FAILED_TRANSACTION, INVALID_STATEMENT_NAME, NO_ACTIVE_TRANSACTION, NOT_SUPPORTED,
-    Report, SUCCESSFUL, UNDEFINED_SETTING,
+    QUERY_CANCELED, Report, SUCCESSFUL, UNDEFINED_SETTING,
 };
 use crate::text_rows::{plan_table, text_table};
 use crate::values::write_value;
@@ -76,17 +76,15 @@ impl Conversation<'_> {
             return Ok(Answer::Done(tag(&statement.kind)));
         }
         self.tell_of_stopped_views(statement)?;
-        let requests = self.session.cancellation().requests();
         let reply = self.session.execute(statement).map_err(Report::from)?;
-        self.answer_of(reply, statement, requests)
+        self.answer_of(reply, statement)
     }
 
     /// Executes a query that may have been planned before.
     fn execute_prepared_query(&mut self, query: &Statement, values: &[Parameter]) -> Result<Answer> {
         self.tell_of_stopped_views(query)?;
-        let requests = self.session.cancellation().requests();
         let reply = self.session.execute_with(query, values).map_err(Report::from)?;
-        self.answer_of(reply, query, requests)
+        self.answer_of(reply, query)
     }
 
     fn tell_of_stopped_views(&mut self, statement: &Statement) -> Result<()> {
@@ -96,8 +94,8 @@ impl Conversation<'_> {
         Ok(())
     }
 
-    /// The answer to a statement. The session had been cancelled `requests` times before it was executed.
-    fn answer_of(&mut self, reply: Reply, statement: &Statement, requests: u32) -> Result<Answer> {
+    /// The answer to a statement.
+    fn answer_of(&mut self, reply: Reply, statement: &Statement) -> Result<Answer> {
         match reply {
             Reply::Done(done) if running::is_told(&statement.kind) => {
                 self.writer.report(&Report::notice(SUCCESSFUL, done))?;
@@ -119,7 +117,7 @@ impl Conversation<'_> {
                 Ok(Answer::Rows(Rows::ready(rows, word, &self.session)?))
             }
             Reply::Text(text) => Ok(Answer::Rows(Rows::ready(plan_table(&text), "EXPLAIN", &self.session)?)),
-            Reply::Analyze(query) => self.analyze(query, requests),
+            Reply::Analyze(query) => self.analyze(query),
             Reply::Changes(changes) => Ok(Answer::Rows(Rows::changes(*changes, &self.session))),
             Reply::Query(query) => {
                 if query.outputs().iter().any(|output| output.table_key.is_some()) {
@@ -130,6 +128,11 @@ impl Conversation<'_> {
                 if self.inbox.has_ended() {
                     rows.abandon();
                     return Err(Stop::Gone);
+                }
+                // The query follows the requests to cancel it that come once it runs. One that came while it was planned counts, too.
+                if self.session.cancellation().requests() > self.cancelled_before {
+                    rows.abandon();
+                    return Err(Report::error(QUERY_CANCELED, "the query was cancelled").into());
                 }
                 Ok(Answer::Rows(rows))
             }

@@ -94,6 +94,8 @@ pub(crate) struct Conversation<'a> {
     cursors: BTreeMap<String, Cursor>,
     /// Of the transaction, the newest one last.
     savepoints: Vec<Savepoint>,
+    /// How often the session had been cancelled before the newest request.
+    cancelled_before: u32,
 }
 
 /// What is kept of a session whose client sends nothing.
@@ -139,6 +141,7 @@ impl<'a> Conversation<'a> {
             portals: BTreeMap::new(),
             cursors: BTreeMap::new(),
             savepoints: Vec::new(),
+            cancelled_before: 0,
         }
     }
 
@@ -334,6 +337,7 @@ impl<'a> Conversation<'a> {
     fn within_time(&mut self, answer: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let cancellation = self.session.cancellation();
         let requests = cancellation.requests();
+        self.cancelled_before = requests;
         let deadline = self.settings.statement_timeout().map(|time| {
             self.shared.deadlines.begin(time, cancellation.clone()).map_err(|error| {
                 Report::error(
