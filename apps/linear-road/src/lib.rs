@@ -12,6 +12,7 @@ pub mod event;
 pub mod expenditures;
 mod fields;
 pub mod generator;
+mod input_split;
 pub mod intake;
 pub mod line_error;
 pub mod query;
@@ -22,3 +23,5 @@ pub mod source;
 pub mod text_read;
 pub mod text_write;
 pub mod tolls;
+
+pub use input_split::{InputSplit, InputSplitError};

@@ -5,6 +5,7 @@ mod reference;
 use std::sync::Arc;
 
 use tidemill_engine::CyclePolicy;
+use tidemill_linear_road::InputSplit;
 use tidemill_linear_road::answers::{ACCIDENTS, BALANCES, EXPENDITURES, TOLLS};
 use tidemill_linear_road::generator::Generator;
 use tidemill_linear_road::rating::search::{SearchEvent, SearchOptions, search};
@@ -23,7 +24,7 @@ fn trial(expressways: u16, workers: usize, pace: Pace) -> TrialOptions {
         ticks_per_second: 50,
         check_every: 1,
         cycles: CyclePolicy::default(),
-        auto_split: workers == 2,
+        split: if workers == 2 { InputSplit::Auto } else { InputSplit::Parasplit },
         stop: Arc::default(),
     }
 }

@@ -4,16 +4,21 @@
 
 mod limit;
 mod minute_starts;
+mod whole_run;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::ensure;
 use clap::Parser;
 use tidemill_energy::Meter;
 use tidemill_engine::{Counter, CyclePolicy};
+use tidemill_linear_road::InputSplit;
 use tidemill_linear_road::answers::KIND_NAMES;
 use tidemill_linear_road::rating::memory::MemoryBudget;
 use tidemill_linear_road::rating::{BaseGroup, BaseOptions, Pace, TrialOptions, run_trial};
+use tidemill_linear_road::run;
+use whole_run::WholeRun;
 
 #[global_allocator]
 static ALLOCATOR: tidemill_allocator::Allocator = tidemill_allocator::Allocator;
@@ -45,16 +50,28 @@ struct Arguments {
     /// Measures the toll operator alone over this many seconds of the window instead: when a minute begins, and otherwise.
     #[arg(long)]
     minute_starts: Option<usize>,
-    /// The engine chooses how inputs are split while it runs.
+    /// How inputs are split, one measurement with each: parasplit (on every worker), fsplit, exptree, auto (the engine chooses).
+    #[arg(long, value_delimiter = ',', default_value = "parasplit")]
+    splits: Vec<InputSplit>,
+    /// Runs generated traffic of this many minutes from its beginning instead, and shows the response times of each minute.
+    #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u16).range(1..=180))]
+    whole_run: Option<u16>,
+    /// How many times faster than real time a whole run is.
+    #[arg(long, default_value = "60")]
+    pace: run::Pace,
+    /// The folder of a whole run's pictures.
     #[arg(long)]
-    auto_split: bool,
+    pictures: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<()> {
     tidemill_allocator::tune();
     let arguments = Arguments::parse();
+    if let Some(minutes) = arguments.whole_run {
+        return measure_whole_runs(&arguments, minutes);
+    }
     println!(
-        "expressways workers   events/s ns/event/worker split% operators% output%  p50  p99  max  answers  MB  \
+        "split  expressways workers   events/s ns/event/worker split% operators% output%  p50  p99  max  answers  MB  \
          limit-ns limit/operators  energy"
     );
     for expressways in &arguments.expressways {
@@ -73,13 +90,37 @@ fn main() -> anyhow::Result<()> {
             continue;
         }
         for workers in &arguments.workers {
-            measure(&arguments, &base, *expressways, *workers)?;
+            for split in &arguments.splits {
+                measure(&arguments, &base, (*expressways, *workers), *split)?;
+            }
         }
     }
     Ok(())
 }
 
-fn measure(arguments: &Arguments, base: &BaseGroup, expressways: u16, workers: usize) -> anyhow::Result<()> {
+fn measure_whole_runs(arguments: &Arguments, minutes: u16) -> anyhow::Result<()> {
+    for expressways in &arguments.expressways {
+        for workers in &arguments.workers {
+            println!("\n## {expressways} expressways, {minutes} minutes, {workers} workers\n");
+            whole_run::measure(&WholeRun {
+                expressways: *expressways,
+                minutes,
+                pace: arguments.pace,
+                workers: *workers,
+                splits: arguments.splits.clone(),
+                pictures: arguments.pictures.clone(),
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn measure(
+    arguments: &Arguments,
+    base: &BaseGroup,
+    (expressways, workers): (u16, usize),
+    split: InputSplit,
+) -> anyhow::Result<()> {
     let events_per_second = 1700 * u64::from(expressways);
     let seconds = arguments
         .real_seconds
@@ -92,7 +133,7 @@ fn measure(arguments: &Arguments, base: &BaseGroup, expressways: u16, workers: u
         ticks_per_second: 200,
         check_every: 100,
         cycles: CyclePolicy { events_max: arguments.cycle_events, ..CyclePolicy::default() },
-        auto_split: arguments.auto_split,
+        split,
         stop: Arc::default(),
     };
     // Cloning the state of the base group is a part of it.
@@ -107,7 +148,7 @@ fn measure(arguments: &Arguments, base: &BaseGroup, expressways: u16, workers: u
     let limit_ns = limit::nanoseconds_per_event(table_bytes as u64, 20_000_000);
     let operator_ns = result.status.get(Counter::OperatorTime) as f64 / result.events as f64;
     println!(
-        "{:>6} {:>3} {:>10.2}M {:>7.1} {:>5.1} {:>5.1} {:>5.1} {:>8.2?} {:>8.2?} {:>8.2?} {:>9} {:>6} {:>5.1} {:>4.2}  \
+        "{split:<9} {:>6} {:>3} {:>10.2}M {:>7.1} {:>5.1} {:>5.1} {:>5.1} {:>8.2?} {:>8.2?} {:>8.2?} {:>9} {:>6} {:>5.1} {:>4.2}  \
          {}, {} per expressway",
         result.expressways,
         workers,

@@ -91,6 +91,26 @@ impl ResponseTimes {
         self.histogram.add(&other.histogram).expect("all histograms have the same bounds");
     }
 
+    /// What was recorded after an earlier state of the same histogram.
+    ///
+    /// # Panics
+    /// If `earlier` has counts that this one lacks.
+    ///
+    /// ```
+    /// let mut times = tidemill_core::latency::ResponseTimes::default();
+    /// times.record(50_000_000, 7);
+    /// let earlier = times.clone();
+    /// times.record(1_000_000, 3);
+    /// let since = times.since(&earlier);
+    /// assert_eq!((since.count(), since.max().as_millis()), (3, 1));
+    /// ```
+    #[must_use]
+    pub fn since(&self, earlier: &ResponseTimes) -> ResponseTimes {
+        let mut since = self.clone();
+        since.histogram.subtract(&earlier.histogram).expect("the earlier state has no counts of its own");
+        since
+    }
+
     /// Removes all counts.
     pub fn clear(&mut self) {
         self.histogram.reset();

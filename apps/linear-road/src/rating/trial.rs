@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tidemill_engine::{AutoSplit, Clock, CyclePolicy, Engine, Gateway, Limits, Status, SystemClock};
+use tidemill_engine::{Clock, CyclePolicy, Engine, Gateway, Limits, Status, SystemClock};
 
 use super::base_group::{BaseGroup, RatingError};
 use super::check::CopyCheck;
 use super::clone::ClonedState;
 use super::sink::RatingSink;
 use super::{feeder, memory};
+use crate::InputSplit;
 use crate::answers::KINDS;
 use crate::answers::tally::{Counts, Tally};
 use crate::query::{self, Partitions};
@@ -42,8 +43,8 @@ pub struct TrialOptions {
     pub check_every: u16,
     /// When cycles close.
     pub cycles: CyclePolicy,
-    /// Whether the engine chooses how inputs are split while it runs; otherwise every worker splits.
-    pub auto_split: bool,
+    /// How the inputs of the operators are split.
+    pub split: InputSplit,
     /// Set from outside to abort the trial.
     pub stop: Arc<AtomicBool>,
 }
@@ -122,10 +123,7 @@ pub fn run_trial(
     };
     let partitions = Partitions { expressways, vehicles: base.vehicle_partitions };
     let mut plan = query::plan(partitions, Arc::new(base.history_of(copies)));
-    if options.auto_split {
-        let inputs = plan.operators.iter_mut().flat_map(|operator| &mut operator.inputs);
-        inputs.for_each(|input| input.auto_split = Some(AutoSplit::default()));
-    }
+    options.split.set_in(&mut plan);
     let mut running = Engine::new()
         .workers(options.workers)
         .cycles(options.cycles.clone())

@@ -97,7 +97,8 @@ impl Run {
 
         let tally = Tally::default();
         let files = AnswerFiles::create(&options.out, tally.clone()).map_err(RunError::Answers)?;
-        let plan = query::plan(options.partitions, history);
+        let mut plan = query::plan(options.partitions, history);
+        options.split.set_in(&mut plan);
         let processes = WorkerProcesses::new(options.processes);
         let engine = Engine::new().workers(options.workers).processes(processes).cycles(options.cycles);
         let engine = match &pool {
@@ -124,7 +125,9 @@ impl Run {
     pub fn run_member(options: &RunOptions, member: WorkerProcess) -> Result<(), RunError> {
         let control = Control::new(Arc::default(), options.strict);
         let history = Arc::new(history(options, &control)?);
-        Ok(member.run(query::plan(options.partitions, history))?)
+        let mut plan = query::plan(options.partitions, history);
+        options.split.set_in(&mut plan);
+        Ok(member.run(plan)?)
     }
 
     /// Rows of the history.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidemill_engine::{CyclePolicy, Policy, PoolSettings};
 
+use crate::InputSplit;
 use crate::generator::GeneratorConfig;
 use crate::query::Partitions;
 
@@ -95,6 +96,8 @@ pub struct RunOptions {
     pub cycles: CyclePolicy,
     /// Logical partitions.
     pub partitions: Partitions,
+    /// How the inputs of the operators are split.
+    pub split: InputSplit,
     /// The real-time priority of the workers, the intake and the writing of answers, 1 to 99. `None`: they are ordinary threads.
     pub priority: Option<u32>,
     /// Within which time events are to be answered. Those that are answered later are counted.
@@ -115,6 +118,7 @@ impl RunOptions {
             strict: false,
             cycles: CyclePolicy::default(),
             partitions: Partitions::default(),
+            split: InputSplit::default(),
             priority: None,
             deadline: None,
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidemill_engine::{Counter, CyclePolicy};
+use tidemill_linear_road::InputSplit;
 use tidemill_linear_road::answers::{KIND_NAMES, LIMITS_S};
 use tidemill_linear_road::rating::memory::{self, MemoryBudget};
 use tidemill_linear_road::rating::search::{SearchEvent, SearchOptions, search};
@@ -71,9 +72,10 @@ pub(crate) struct Rate {
     /// How often per second the driver delivers due events
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     ticks_per_second: u16,
-    /// Let the engine choose how inputs are split while it runs
-    #[arg(long)]
-    auto_split: bool,
+    /// How inputs are split: parasplit (on every worker), fsplit (one splitter), exptree (a tree of splitters), or auto (the engine
+    /// chooses while it runs)
+    #[arg(long, value_name = "PLAN", default_value_t)]
+    split: InputSplit,
 }
 
 fn parse_precision(text: &str) -> Result<f64, String> {
@@ -109,7 +111,7 @@ impl Rate {
                 ticks_per_second: self.ticks_per_second.into(),
                 check_every: self.check_every,
                 cycles: CyclePolicy::default(),
-                auto_split: self.auto_split,
+                split: self.split,
                 stop: Arc::clone(&stop),
             },
         };

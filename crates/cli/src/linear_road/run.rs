@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use tidemill_engine::{CyclePolicy, WorkerProcess};
+use tidemill_linear_road::InputSplit;
 use tidemill_linear_road::query::Partitions;
 use tidemill_linear_road::run::{FailedRun, Input, Pace, Run, RunOptions, RunSummary};
 
@@ -61,6 +62,10 @@ pub(crate) struct RunArguments {
     /// Number of logical partitions, for expressways and for vehicles alike [default: 256 and 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     partitions: Option<u32>,
+    /// How inputs are split: parasplit (on every worker), fsplit (one splitter), exptree (a tree of splitters), or auto (the engine
+    /// chooses while it runs)
+    #[arg(long, value_name = "PLAN", default_value_t)]
+    split: InputSplit,
     /// Runs in threads of this real-time priority (SCHED_FIFO), which needs the privilege for it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=99), conflicts_with = "processes")]
     priority: Option<u32>,
@@ -123,6 +128,7 @@ impl RunArguments {
             strict: self.strict,
             cycles: self.cycles(),
             partitions,
+            split: self.split,
             priority: self.priority,
             deadline: self.deadline,
             ..RunOptions::new(input, &self.out)

@@ -95,15 +95,19 @@ fn cycles(status: &Status) -> String {
     let [full, waited, idle] =
         [Counter::CutsBySize, Counter::CutsByWait, Counter::CutsByIdle].map(|counter| status.get(counter));
     let others = cycles.saturating_sub(full + waited + idle);
+    let largest_mean = status.largest_mean_of_1000;
+    let largest_mean = largest_mean.map(|mean| format!("; largest mean of 1,000 in a row {}", time(mean)));
     let events_each = status.get(Counter::EventsCommitted) as f64 / (cycles.max(1)) as f64;
     format!(
         "cycles          {} of {} events on average; closed because full {}, event waited {}, workers idle {}, \
-         end {others}\n",
+         end {others}\n                {} each on average{}\n",
         count(cycles),
         short(events_each),
         count(full),
         count(waited),
         count(idle),
+        time(status.per_cycle.mean()),
+        largest_mean.unwrap_or_default(),
     )
 }
 
