@@ -12,10 +12,23 @@ use rustix::time::{ClockId, clock_gettime};
 /// Where Linux shows counters of energy.
 const POWERCAP: &str = "/sys/class/powercap";
 
-/// Processor time of all threads of the process so far, in nanoseconds.
-fn process_ns() -> u64 {
+/// Linux shows the time of ended processes in hundredths of a second, on all machines that we build for.
+const TICK_NS: u64 = 10_000_000;
+
+/// Processor time so far, of all threads of the process and of the processes that it has started and that have ended, in nanoseconds.
+fn processor_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    let own_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    own_ns + ended_children_ticks(&stat).unwrap_or(0) * TICK_NS
+}
+
+/// `cutime` and `cstime` of a line of `/proc/PID/stat`. The name in parentheses can contain anything.
+fn ended_children_ticks(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(13);
+    let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some(user + system)
 }
 
 /// Measures from its start on.
@@ -34,7 +47,7 @@ pub struct Meter {
 /// What was used since the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Used {
-    /// Processor time of all threads of the process.
+    /// Processor time of all threads of the process, and of the processes that it has started and that have ended.
     pub processor_s: f64,
     /// The energy of the machine's processors and their memory; `None`: it does not say.
     pub joules: Option<f64>,
@@ -56,12 +69,12 @@ impl Meter {
     }
 
     fn with_counters_in(folder: &Path) -> Meter {
-        Meter { counters: counters(folder), start_ns: process_ns() }
+        Meter { counters: counters(folder), start_ns: processor_ns() }
     }
 
     /// What was used until now.
     pub fn used(&self) -> Used {
-        let processor_s = (process_ns() - self.start_ns) as f64 / 1e9;
+        let processor_s = (processor_ns() - self.start_ns) as f64 / 1e9;
         let joules: Option<f64> = self.counters.iter().map(Counter::joules).sum();
         Used { processor_s, joules: joules.filter(|_| !self.counters.is_empty()) }
     }
@@ -81,6 +94,30 @@ impl Used {
             Some(joules) => format!("{:.1} M tuples/J", tuples / joules / 1e6),
             None => format!("{:.1} M tuples/processor s", tuples / self.processor_s / 1e6),
         }
+    }
+
+    /// What the cost is measured in: `joule`, or if energy is not counted, `processor second`.
+    ///
+    /// ```
+    /// use tidemill_energy::Used;
+    /// assert_eq!(Used { processor_s: 4.0, joules: None }.unit(), "processor second");
+    /// ```
+    pub fn unit(&self) -> &'static str {
+        match self.joules {
+            Some(_) => "joule",
+            None => "processor second",
+        }
+    }
+
+    /// How many of these amounts each [`unit`](Used::unit) of the cost has given.
+    ///
+    /// ```
+    /// use tidemill_energy::Used;
+    /// let used = |joules| Used { processor_s: 4.0, joules };
+    /// assert_eq!((used(Some(50.0)).amount_of_each(100.0), used(None).amount_of_each(100.0)), (2.0, 25.0));
+    /// ```
+    pub fn amount_of_each(&self, amount: f64) -> f64 {
+        amount / self.joules.unwrap_or(self.processor_s)
     }
 
     /// What each of several equal parts of the work costs: joules, or if energy is not counted, seconds of a processor.
@@ -150,6 +187,8 @@ fn number(path: &Path) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     fn counter(folder: &Path, number: &str, name: &str, energy_uj: u64) {
@@ -174,6 +213,25 @@ mod tests {
         // The cores are a part of the package; the memory's counter has passed its range of 10 J.
         write(3_500_000, 2_000_000, 500_000);
         assert_eq!(meter.used().joules, Some(2.5 + 1.5));
+    }
+
+    #[test]
+    fn processes_that_have_ended_count() {
+        let meter = Meter::start();
+        let own_before = clock_gettime(ClockId::ProcessCPUTime);
+        let status =
+            Command::new("sh").args(["-c", "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done"]).status();
+        assert!(status.unwrap().success());
+        let own = clock_gettime(ClockId::ProcessCPUTime);
+        let own_s = (own.tv_sec - own_before.tv_sec) as f64 + (own.tv_nsec - own_before.tv_nsec) as f64 / 1e9;
+        assert!(
+            meter.used().processor_s > own_s + 0.01,
+            "{:?}, of which {own_s} s are its own",
+            meter.used()
+        );
+        let stat = "12 (a) name) S 1 2 3 4 5 6 7 8 9 10 11 12 130 7 20 0";
+        assert_eq!(ended_children_ticks(stat), Some(137));
+        assert_eq!(ended_children_ticks("nothing"), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use tidemill_charts::{Curve, Scale};
 
-use crate::query::{Over, PLACES, rate};
+use crate::query::{Over, PLACES, cost_note, rate};
 use crate::{Arguments, picture};
 
 /// Bytes of all arrays of a run, about.
@@ -45,6 +45,7 @@ fn script(way: &str, length: u32, arrays: u32) -> (String, Vec<i64>) {
 /// If an answer is wrong, or a picture cannot be written.
 pub fn measure(arguments: &Arguments) -> anyhow::Result<()> {
     println!("\n## Fourier transform: MB/s of arrays\n");
+    println!("{}\n", cost_note());
     println!("| length | over | {} | {} |\n|---|---|---|---|", WAYS[0].0, WAYS[1].0);
     let mut curves = Vec::new();
     for over in Over::ALL {
@@ -55,9 +56,9 @@ pub fn measure(arguments: &Arguments) -> anyhow::Result<()> {
             for ((_, way), points) in WAYS.iter().zip(&mut points) {
                 let round_bytes = 8.0 * f64::from(*length);
                 let script = |arrays| script(way, *length, arrays);
-                let rate = rate(arguments.runs, over, script, (arrays, round_bytes))? / 1e6;
-                line += &format!(" {rate:.1} |");
-                points.push((f64::from(*length), rate));
+                let rate = rate(arguments.runs, over, script, (arrays, round_bytes))?;
+                line += &rate.cell();
+                points.push((f64::from(*length), rate.mb_per_s));
             }
             println!("{line}");
         }

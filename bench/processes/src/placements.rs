@@ -2,7 +2,7 @@
 
 use tidemill_charts::{Curve, Scale};
 
-use crate::query::{Over, PLACES, rate};
+use crate::query::{Over, PLACES, cost_note, rate};
 use crate::{Arguments, picture};
 
 /// One of the six.
@@ -62,6 +62,7 @@ impl Placement {
 pub fn measure(arguments: &Arguments) -> anyhow::Result<()> {
     let elements = (arguments.array_bytes / 8).max(1);
     println!("\n## Queries 1 to 6 of the thesis, arrays of {} bytes: MB/s\n", 8 * elements);
+    println!("{}\n", cost_note());
     println!("| n | over | 1 | 2 | 3 | 4 | 5 | 6 |\n|---|---|---|---|---|---|---|---|");
     for over in Over::ALL {
         let mut curves = vec![Vec::new(); QUERIES.len()];
@@ -70,9 +71,9 @@ pub fn measure(arguments: &Arguments) -> anyhow::Result<()> {
             for (query, curve) in QUERIES.iter().zip(&mut curves) {
                 let round_bytes = f64::from(*streams) * f64::from(elements) * 8.0;
                 let script = |arrays| query.script(*streams, elements, arrays);
-                let rate = rate(arguments.runs, over, script, (arguments.arrays, round_bytes))? / 1e6;
-                line += &format!(" {rate:.1} |");
-                curve.push((f64::from(*streams), rate));
+                let rate = rate(arguments.runs, over, script, (arguments.arrays, round_bytes))?;
+                line += &rate.cell();
+                curve.push((f64::from(*streams), rate.mb_per_s));
             }
             println!("{line}");
         }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 use tidemill_connect::memory::MemorySink;
+use tidemill_energy::{Meter, Used};
 use tidemill_engine::Sink;
 use tidemill_engine::arrow::array::{Array, RecordBatch, cast::AsArray, types};
 use tidemill_engine::arrow::schema::DataType;
@@ -52,6 +53,32 @@ pub const PLACES: &str = "CREATE PLACES be (0, 1); CREATE PLACES pset1 (2, 3); C
 pub struct Took {
     /// In seconds; more than 0.
     pub seconds: f64,
+    /// What it cost, worker processes included.
+    pub used: Used,
+}
+
+/// How fast a script is, and what that costs.
+#[derive(Clone, Copy, Debug)]
+pub struct Rate {
+    /// Megabytes per second.
+    pub mb_per_s: f64,
+    /// Megabytes for each joule, or for each second of a processor where energy is not counted. Starting the script counts.
+    pub mb_per_unit: f64,
+}
+
+impl Rate {
+    /// Both, for a cell of a table.
+    pub fn cell(&self) -> String {
+        format!(" {:.1} ({:.1}) |", self.mb_per_s, self.mb_per_unit)
+    }
+}
+
+/// What the number in parentheses of a cell is.
+pub fn cost_note() -> String {
+    format!(
+        "In parentheses: MB for each {} of the whole machine, worker processes included.",
+        Meter::start().used().unit()
+    )
 }
 
 /// Runs a script, and checks its only row of numbers.
@@ -75,9 +102,9 @@ pub fn run(script: &str, over: Over, expected: &[i64]) -> anyhow::Result<Took> {
         kept.push(rows);
     }
     let opened = prepared.open(sinks)?;
-    let start = Instant::now();
+    let (start, meter) = (Instant::now(), Meter::start());
     let (status, answer) = opened.start()?.wait()?;
-    let seconds = start.elapsed().as_secs_f64().max(1e-9);
+    let (seconds, used) = (start.elapsed().as_secs_f64().max(1e-9), meter.used());
     ensure!((status.late, status.faults.count) == (0, 0), "rows were left out: {:?}", status.faults.samples);
     let mut batches: Vec<RecordBatch> = answer.into_iter().collect();
     for rows in &kept {
@@ -89,7 +116,7 @@ pub fn run(script: &str, over: Over, expected: &[i64]) -> anyhow::Result<Took> {
         "the answer is {found:?} instead of {expected:?} over {}:\n{script}",
         over.name()
     );
-    Ok(Took { seconds })
+    Ok(Took { seconds, used })
 }
 
 /// All numbers of a batch, row by row.
@@ -103,7 +130,7 @@ fn numbers(batch: &RecordBatch) -> anyhow::Result<Vec<i64>> {
     places.map(|(column, row)| number(column, row)).collect()
 }
 
-/// The rate of a script, in bytes per second, best of some runs. Starting it is measured by itself, with a script that does
+/// The rate of a script, best of some runs. Starting it is measured by itself, with a script that does
 /// next to nothing, and does not count.
 ///
 /// # Errors
@@ -113,8 +140,8 @@ pub fn rate(
     over: Over,
     script: impl Fn(u32) -> (String, Vec<i64>),
     (rounds, round_bytes): (u32, f64),
-) -> anyhow::Result<f64> {
-    let mut best = 0_f64;
+) -> anyhow::Result<Rate> {
+    let mut best = Rate { mb_per_s: 0.0, mb_per_unit: 0.0 };
     let (short, long) = (1, rounds + 1);
     for _ in 0..runs {
         let took = |rounds| {
@@ -123,9 +150,12 @@ pub fn rate(
         };
         let start_s = took(short)?.seconds;
         // What a short run takes, the machine decides: the long one is not taken for shorter than a tenth of itself.
-        let long_s = took(long)?.seconds;
+        let Took { seconds: long_s, used } = took(long)?;
         let seconds = (long_s - start_s).max(long_s / 10.0);
-        best = best.max(f64::from(long - short) * round_bytes / seconds);
+        let mb_per_s = f64::from(long - short) * round_bytes / seconds / 1e6;
+        if mb_per_s > best.mb_per_s {
+            best = Rate { mb_per_s, mb_per_unit: used.amount_of_each(f64::from(long) * round_bytes / 1e6) };
+        }
     }
     Ok(best)
 }

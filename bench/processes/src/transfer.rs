@@ -2,7 +2,7 @@
 
 use tidemill_charts::{Curve, Scale};
 
-use crate::query::{Over, PLACES, rate};
+use crate::query::{Over, PLACES, Rate, cost_note, rate};
 use crate::{Arguments, limits, picture};
 
 /// Who sends to whom.
@@ -45,7 +45,7 @@ impl Route {
         (script, vec![all, all * i64::from(elements)])
     }
 
-    fn rate(&self, arguments: &Arguments, bytes: u32, over: Over) -> anyhow::Result<f64> {
+    fn rate(&self, arguments: &Arguments, bytes: u32, over: Over) -> anyhow::Result<Rate> {
         let elements = (bytes / 8).max(1);
         let all = u64::from(arguments.arrays) * u64::from(arguments.array_bytes) / u64::from(bytes);
         let buffers = all.clamp(1, u64::from(arguments.buffers_max)) as u32;
@@ -60,7 +60,7 @@ impl Route {
 /// If an answer is wrong, or a picture cannot be written.
 pub fn measure(arguments: &Arguments) -> anyhow::Result<()> {
     println!("## Arrays in buffers: MB/s\n");
-    println!("Each buffer is a row, and a cycle of its own.\n");
+    println!("Each buffer is a row, and a cycle of its own. {}\n", cost_note());
     print!("| bytes | over |");
     ROUTES.iter().for_each(|route| print!(" {} |", route.name));
     println!(" plain copy | plain socket |");
@@ -71,9 +71,9 @@ pub fn measure(arguments: &Arguments) -> anyhow::Result<()> {
             let x = f64::from(*bytes);
             let mut line = format!("| {bytes} | {} |", over.name());
             for (route, curve) in ROUTES.iter().zip(&mut curves) {
-                let rate = route.rate(arguments, *bytes, over)? / 1e6;
-                line += &format!(" {rate:.1} |");
-                curve.push((x, rate));
+                let rate = route.rate(arguments, *bytes, over)?;
+                line += &rate.cell();
+                curve.push((x, rate.mb_per_s));
             }
             let total = limits::total(arguments.quick);
             let copied = limits::copy(*bytes as usize, total) / 1e6;
