@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::io::{self, BufReader, Read};
 use std::net::Shutdown;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -51,10 +52,27 @@ pub(crate) fn resume(stream: &ClientStream, idle: Idle, shared: &ServerState) ->
 
 fn go_on(stream: &ClientStream, idle: Idle, is_new: bool, shared: &ServerState) -> Option<Idle> {
     let process = idle.process;
+    let _active = ActiveSession::begin(shared);
     converse(stream, idle, is_new, shared).unwrap_or_else(|error| {
         tracing::debug!(%error, process, "a connection broke");
         None
     })
+}
+
+/// A session that has threads, for as long as this lives.
+struct ActiveSession<'a>(&'a AtomicUsize);
+
+impl ActiveSession<'_> {
+    fn begin(shared: &ServerState) -> ActiveSession<'_> {
+        shared.active_sessions.fetch_add(1, Ordering::Relaxed);
+        ActiveSession(&shared.active_sessions)
+    }
+}
+
+impl Drop for ActiveSession<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Tells a client why it gets no session, and closes its connection. Waits for nobody who does not read.

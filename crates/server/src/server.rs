@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -58,8 +59,16 @@ impl Server {
         let asks_nobody = address.ip().is_loopback() || options.is_insecure;
         let (runtime, attempts) = (runtime.clone(), LoginAttempts::default());
         let (deadlines, idle_clients) = (Arc::default(), IdleClients::default());
-        let shared =
-            ServerState { runtime, options, connections, attempts, deadlines, idle_clients, asks_nobody };
+        let shared = ServerState {
+            runtime,
+            options,
+            connections,
+            attempts,
+            deadlines,
+            idle_clients,
+            active_sessions: AtomicUsize::new(0),
+            asks_nobody,
+        };
         let shared = Arc::new(shared);
         let accepting = Arc::clone(&shared);
         let thread = thread::Builder::new().name("accept clients".into());

@@ -1,6 +1,7 @@
 //! What all connections of a server share, and its limits.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidemill_connect::tls::TlsServer;
@@ -29,6 +30,9 @@ pub struct ServerOptions {
     /// How clients are served that want encryption; `None`: it is declined. Other machines are then served with it only, and
     /// so is everybody if clients must show certificates.
     pub tls: Option<Arc<TlsServer>>,
+    /// Lets other threads use the memory that the calling thread has freed, if the program's allocator does not do so by itself.
+    /// Threads of sessions call it after an answer while many sessions are active.
+    pub release_memory: Option<fn()>,
 }
 
 impl Default for ServerOptions {
@@ -41,9 +45,13 @@ impl Default for ServerOptions {
             farewell_max: Duration::from_secs(15),
             is_insecure: false,
             tls: None,
+            release_memory: None,
         }
     }
 }
+
+/// So many active sessions may keep what their threads have freed: their next requests need it again.
+const KEEPING_SESSIONS: usize = 32;
 
 /// What all connections share.
 pub(crate) struct ServerState {
@@ -55,11 +63,23 @@ pub(crate) struct ServerState {
     pub deadlines: Arc<Deadlines>,
     /// The sessions whose clients send nothing.
     pub idle_clients: IdleClients,
+    /// How many sessions have threads.
+    pub active_sessions: AtomicUsize,
     /// Whether nobody is asked for a password as long as there are no users.
     pub asks_nobody: bool,
 }
 
 impl ServerState {
+    /// After an answer: with many active sessions, the thread's free memory is for all of them.
+    pub fn release_memory(&self) {
+        let release = self.options.release_memory;
+        if let Some(release) =
+            release.filter(|_| self.active_sessions.load(Ordering::Relaxed) > KEEPING_SESSIONS)
+        {
+            release();
+        }
+    }
+
     /// What strangers do not know, and what stays the same as long as the users do.
     pub fn secret(&self) -> Vec<u8> {
         self.runtime.users().into_iter().next().map(|user| user.verifier.into_bytes()).unwrap_or_default()

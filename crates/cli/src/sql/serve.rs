@@ -147,6 +147,7 @@ impl Serve {
             connections_max: self.connections.into(),
             is_insecure: self.insecure,
             tls,
+            release_memory: Some(tidemill_allocator::release),
             ..ServerOptions::default()
         };
         let server = Server::start(&runtime, self.listen, options)?;

@@ -250,7 +250,9 @@ impl<'a> Conversation<'a> {
     /// The client's turn.
     fn rest(&mut self) -> io::Result<()> {
         self.shared.connections.note(self.process, Activity::rest);
-        self.writer.ready(self.transaction)
+        self.writer.ready(self.transaction)?;
+        self.shared.release_memory();
+        Ok(())
     }
 
     /// What the user may do can change while the session lasts.
