@@ -104,6 +104,9 @@ fn program_beside(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     program.canonicalize().with_context(context)
 }
 
+/// So many rows are sent at once while the views are filled. A view that falls behind by more than the source keeps would stop.
+const FILL_ROWS: u64 = 500_000;
+
 /// Measures, and prints tables while it continues.
 ///
 /// # Errors
@@ -134,8 +137,10 @@ async fn measure(sizes: &Sizes, server: &ServerProcess) -> anyhow::Result<()> {
     check::check(&owner, sizes.cars, feed.sent()).await?;
     println!("answers: all questions answer like a loop over all rows, now and as of earlier cycles");
     let stored = sizes.stored_bytes / setup::ROW_BYTES;
-    feed.send(stored.saturating_sub(feed.sent()))?;
-    setup::wait_for_rows(&owner, feed.sent()).await?;
+    while feed.sent() < stored {
+        feed.send(FILL_ROWS.min(stored - feed.sent()))?;
+        setup::wait_for_rows(&owner, feed.sent()).await?;
+    }
     println!(
         "\n{} reports of {} cars were sent; {} rows/s wanted, {} s each, {} processors",
         feed.sent(),

@@ -80,6 +80,8 @@ async fn wait_for(owner: &Client, query: &str, expected: u64) -> anyhow::Result<
             return Ok(());
         }
         ensure!(start.elapsed() < PATIENCE, "{query} gives {found:?}, and not {expected}");
+        let states = states(owner).await?;
+        ensure!(states.iter().all(|state| state == "running"), "the views are {}", states.join(", "));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

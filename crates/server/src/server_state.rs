@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use tidemill_connect::tls::TlsServer;
 use tidemill_service::Runtime;
 
@@ -53,6 +54,15 @@ impl Default for ServerOptions {
 /// So many active sessions may keep what their threads have freed: their next requests need it again.
 const KEEPING_SESSIONS: usize = 32;
 
+/// A thread of theirs has freed little before it has worked for this long.
+const WORK_UNTIL_RELEASE: Duration = Duration::from_millis(2);
+
+/// The processor time of this thread.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// What all connections share.
 pub(crate) struct ServerState {
     pub runtime: Runtime,
@@ -70,13 +80,17 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
-    /// After an answer: with many active sessions, the thread's free memory is for all of them.
-    pub fn release_memory(&self) {
-        let release = self.options.release_memory;
-        if let Some(release) =
-            release.filter(|_| self.active_sessions.load(Ordering::Relaxed) > KEEPING_SESSIONS)
-        {
+    /// After an answer: with many active sessions, the thread's free memory is for all of them. `released_at`: the processor time
+    /// of the thread when it was last released.
+    pub fn release_memory(&self, released_at: &mut Duration) {
+        let Some(release) = self.options.release_memory else { return };
+        if self.active_sessions.load(Ordering::Relaxed) <= KEEPING_SESSIONS {
+            return;
+        }
+        let now = thread_time();
+        if now.saturating_sub(*released_at) >= WORK_UNTIL_RELEASE {
             release();
+            *released_at = now;
         }
     }
 

@@ -22,11 +22,18 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How often the others look whether they were cancelled. A thousand of them take no time that the stream would notice.
 const LOOK_BEHIND: Duration = Duration::from_millis(200);
 
+/// So many questions may have begun and not ended. Each holds what it has computed so far, so a thousand of them hold gigabytes, and none
+/// ends for long.
+const BEGUN_MAX: usize = 64;
+/// While there are so many, one more begins after this time without one, so that short questions do not wait for ever for long ones.
+const RELIEF: Duration = Duration::from_millis(20);
+
 /// The questions that readers wait for: a few are computed at a time, and the others wait for their turn. One that has
 /// been computed for a while lets others continue. First comes the one that would come first if each had come later by eight
 /// times as long as it has been computed already, but by no more than 100 ms: a short question is before long ones that came
 /// earlier, and a long one, as it waits, before short ones that come later. So nobody waits for ever. What does not pause for
-/// long holds up nobody either: others are then computed beside it.
+/// long holds up nobody either: others are then computed beside it. While many have begun and not ended, they go first, and only
+/// now and then another begins.
 ///
 /// ```
 /// use std::time::Duration;
@@ -48,6 +55,7 @@ struct TurnState {
     at_once: usize,
     wait_max: Duration,
     stall: Duration,
+    begun_max: usize,
     since: Instant,
     queue: Mutex<Queue>,
 }
@@ -59,29 +67,52 @@ struct Queue {
     stalled: usize,
     /// When a turn began or ended last, since the start.
     changed: Duration,
-    /// When they came, or count as having come; a number tells equal ones apart.
-    waiting: BTreeMap<(Duration, u64), Thread>,
+    /// How many have begun and not ended.
+    begun: usize,
+    /// When the last one began, since the start.
+    began: Duration,
+    /// Those that wait to begin.
+    coming: BTreeMap<Place, Thread>,
+    /// Those that wait to continue.
+    paused: BTreeMap<Place, Thread>,
     last: u64,
 }
 
+/// When a question came, or counts as having come, since the start; a number tells equal ones apart.
+type Place = (Duration, u64);
+
 impl Queue {
-    /// Wakes who comes next, and nobody else. It looks for itself whether there is room.
-    fn wake_next(&self) {
-        if let Some((_, thread)) = self.waiting.first_key_value() {
-            thread.unpark();
+    fn waiting(&mut self, has_begun: bool) -> &mut BTreeMap<Place, Thread> {
+        if has_begun { &mut self.paused } else { &mut self.coming }
+    }
+
+    /// Who comes next.
+    fn next(&self, begun_max: usize, now: Duration) -> Option<(&Place, &Thread)> {
+        let (coming, paused) = (self.coming.first_key_value(), self.paused.first_key_value());
+        let is_crowded = self.begun >= begun_max && now.saturating_sub(self.began) < RELIEF;
+        match (coming, paused) {
+            (Some(coming), Some(paused)) if !is_crowded => {
+                Some(if coming.0 < paused.0 { coming } else { paused })
+            }
+            (Some(coming), None) if !is_crowded => Some(coming),
+            (_, paused) => paused,
         }
+    }
+
+    fn waiting_count(&self) -> usize {
+        self.coming.len() + self.paused.len()
     }
 }
 
 impl ReaderTurns {
     /// Lets as many compute at once. Nobody waits longer than `wait_max` for the beginning.
     pub fn new(at_once: usize, wait_max: Duration) -> ReaderTurns {
-        ReaderTurns::with_stall(at_once, wait_max, STALL)
+        ReaderTurns::with_limits(at_once, wait_max, STALL, BEGUN_MAX)
     }
 
-    fn with_stall(at_once: usize, wait_max: Duration, stall: Duration) -> ReaderTurns {
-        let (since, queue) = (Instant::now(), Mutex::default());
-        ReaderTurns { shared: Arc::new(TurnState { at_once: at_once.max(1), wait_max, stall, since, queue }) }
+    fn with_limits(at_once: usize, wait_max: Duration, stall: Duration, begun_max: usize) -> ReaderTurns {
+        let (since, queue, at_once) = (Instant::now(), Mutex::default(), at_once.max(1));
+        ReaderTurns { shared: Arc::new(TurnState { at_once, wait_max, stall, begun_max, since, queue }) }
     }
 
     /// Waits for a turn, on this thread.
@@ -89,15 +120,15 @@ impl ReaderTurns {
     /// # Errors
     /// [`Cause::operation`] if it is cancelled meanwhile; [`Cause::resource`] if it has waited too long.
     pub fn begin(&self, is_cancelled: &mut dyn FnMut() -> bool) -> Result<ReaderTurn, Cause> {
-        self.shared.wait(Duration::ZERO, is_cancelled)?;
-        let shared = Some(Arc::clone(&self.shared));
-        Ok(ReaderTurn { shared, computed: Duration::ZERO, since: Instant::now() })
+        self.shared.wait(None, is_cancelled)?;
+        let shared = Arc::clone(&self.shared);
+        Ok(ReaderTurn { shared, computes: true, computed: Duration::ZERO, since: Instant::now() })
     }
 
     /// How many are computed, and how many wait.
     pub fn count(&self) -> (usize, usize) {
         let queue = self.shared.lock();
-        (queue.computing, queue.waiting.len())
+        (queue.computing, queue.waiting_count())
     }
 }
 
@@ -106,35 +137,46 @@ impl TurnState {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a turn of a question that was computed for this time.
-    fn wait(&self, computed: Duration, is_cancelled: &mut dyn FnMut() -> bool) -> Result<(), Cause> {
-        let begun = Instant::now();
+    /// Wakes who comes next, and nobody else. It looks for itself whether there is room.
+    fn wake_next(&self, queue: &Queue) {
+        if let Some((_, thread)) = queue.next(self.begun_max, self.since.elapsed()) {
+            thread.unpark();
+        }
+    }
+
+    /// Waits for a turn of a question that was computed for this time; `None`: it has not begun.
+    fn wait(&self, computed: Option<Duration>, is_cancelled: &mut dyn FnMut() -> bool) -> Result<(), Cause> {
+        let (begun, has_begun) = (Instant::now(), computed.is_some());
         let mut queue = self.lock();
         queue.last += 1;
-        let later = LATER_MAX.min(computed.saturating_mul(LATER));
-        let key = (begun - self.since + later, queue.last);
-        queue.waiting.insert(key, thread::current());
+        let later = LATER_MAX.min(computed.unwrap_or_default().saturating_mul(LATER));
+        let place = (begun - self.since + later, queue.last);
+        queue.waiting(has_begun).insert(place, thread::current());
         loop {
             let now = self.since.elapsed();
             if now.saturating_sub(queue.changed) > self.stall {
                 queue.stalled = queue.computing;
             }
-            let is_next = queue.waiting.first_key_value().is_some_and(|(first, _)| *first == key);
+            let is_next = queue.next(self.begun_max, now).is_some_and(|(next, _)| *next == place);
             if is_next && queue.computing < self.at_once + queue.stalled {
-                queue.waiting.remove(&key);
+                queue.waiting(has_begun).remove(&place);
                 queue.computing += 1;
                 queue.changed = now;
+                if !has_begun {
+                    queue.begun += 1;
+                    queue.began = now;
+                }
                 if queue.computing < self.at_once + queue.stalled {
-                    queue.wake_next();
+                    self.wake_next(&queue);
                 }
                 return Ok(());
             }
-            let is_too_late = computed.is_zero() && begun.elapsed() > self.wait_max;
+            let is_too_late = !has_begun && begun.elapsed() > self.wait_max;
             if is_too_late || is_cancelled() {
-                queue.waiting.remove(&key);
-                queue.wake_next();
+                queue.waiting(has_begun).remove(&place);
+                self.wake_next(&queue);
                 return Err(match is_too_late {
-                    true => busy(queue.computing, queue.waiting.len(), begun.elapsed()),
+                    true => busy(queue.computing, queue.waiting_count(), begun.elapsed()),
                     false => Cause::operation("the query was cancelled"),
                 });
             }
@@ -145,12 +187,11 @@ impl TurnState {
         }
     }
 
-    fn leave(&self) {
-        let mut queue = self.lock();
+    /// One that computed pauses, or ends.
+    fn leave(&self, queue: &mut Queue) {
         queue.computing -= 1;
         queue.stalled = queue.stalled.min(queue.computing);
         queue.changed = self.since.elapsed();
-        queue.wake_next();
     }
 }
 
@@ -164,8 +205,9 @@ fn busy(computing: usize, waiting: usize, time: Duration) -> Cause {
 
 /// A turn, until it is dropped.
 pub struct ReaderTurn {
-    /// `None`: another one has its place.
-    shared: Option<Arc<TurnState>>,
+    shared: Arc<TurnState>,
+    /// Otherwise another one has its place.
+    computes: bool,
     computed: Duration,
     since: Instant,
 }
@@ -182,22 +224,36 @@ impl ReaderTurn {
         }
         self.computed += slice;
         self.since = Instant::now();
-        let Some(shared) = self.shared.take_if(|shared| !shared.lock().waiting.is_empty()) else {
+        if !self.computes || !self.pause() {
             return Ok(());
-        };
-        shared.leave();
-        shared.wait(self.computed, is_cancelled)?;
-        self.shared = Some(shared);
+        }
+        self.shared.wait(Some(self.computed), is_cancelled)?;
+        self.computes = true;
         self.since = Instant::now();
         Ok(())
+    }
+
+    /// Gives its place to another one, if one waits.
+    fn pause(&mut self) -> bool {
+        let mut queue = self.shared.lock();
+        if queue.next(self.shared.begun_max, self.shared.since.elapsed()).is_none() {
+            return false;
+        }
+        self.shared.leave(&mut queue);
+        self.shared.wake_next(&queue);
+        self.computes = false;
+        true
     }
 }
 
 impl Drop for ReaderTurn {
     fn drop(&mut self) {
-        if let Some(shared) = &self.shared {
-            shared.leave();
+        let mut queue = self.shared.lock();
+        if self.computes {
+            self.shared.leave(&mut queue);
         }
+        queue.begun -= 1;
+        self.shared.wake_next(&queue);
     }
 }
 
@@ -241,7 +297,7 @@ mod tests {
 
     #[test]
     fn no_more_compute_than_may_and_all_come_to_their_turn() {
-        let turns = ReaderTurns::with_stall(2, HOUR, HOUR);
+        let turns = ReaderTurns::with_limits(2, HOUR, HOUR, 64);
         let computing = std::sync::atomic::AtomicUsize::new(0);
         thread::scope(|scope| {
             for _ in 0..8 {
@@ -265,12 +321,12 @@ mod tests {
 
     #[test]
     fn who_waits_too_long_or_is_cancelled_is_told() {
-        let turns = ReaderTurns::with_stall(2, Duration::ZERO, HOUR);
+        let turns = ReaderTurns::with_limits(2, Duration::ZERO, HOUR, 64);
         let computing = [begun(&turns), begun(&turns)];
         let cause = turns.begin(&mut || false).err().map(|cause| cause.to_string()).unwrap_or_default();
         assert!(cause.contains("2 queries are being computed, and 0 more wait"), "{cause}");
         drop(computing);
-        let turns = ReaderTurns::with_stall(1, HOUR, HOUR);
+        let turns = ReaderTurns::with_limits(1, HOUR, HOUR, 64);
         let computing = begun(&turns);
         let cause = turns.begin(&mut || true).err().map(|cause| cause.to_string());
         assert_eq!(cause.as_deref(), Some("the query was cancelled"));
@@ -286,5 +342,42 @@ mod tests {
         drop(stuck);
         assert_eq!(turns.count(), (0, 0));
         assert_eq!(turns.shared.lock().stalled, 0);
+    }
+
+    #[test]
+    fn while_many_have_begun_another_begins_only_now_and_then() {
+        let turns = ReaderTurns::with_limits(8, HOUR, HOUR, 2);
+        let first = [begun(&turns), begun(&turns)];
+        // There is room for six more to compute, but two have begun.
+        let start = Instant::now();
+        let third = begun(&turns);
+        assert!(start.elapsed() >= RELIEF / 2, "it has begun at once");
+        drop(first);
+        drop(third);
+        for _ in 0..100 {
+            drop(begun(&turns));
+        }
+        assert!(start.elapsed() < HOUR / 60);
+        let queue = turns.shared.lock();
+        assert_eq!((queue.begun, queue.waiting_count()), (0, 0));
+    }
+
+    #[test]
+    fn those_that_have_begun_go_on_while_there_are_many() {
+        let turns = ReaderTurns::with_limits(1, HOUR, HOUR, 1);
+        let mut long = begun(&turns);
+        thread::scope(|scope| {
+            let short = scope.spawn(|| drop(begun(&turns)));
+            while turns.count().1 == 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            for _ in 0..10 {
+                long.since -= SLICE_MAX;
+                long.go_on(&mut || false).unwrap_or_else(|cause| panic!("{cause}"));
+            }
+            drop(long);
+            short.join().unwrap_or_else(|_| panic!("it begins"));
+        });
+        assert_eq!(turns.count(), (0, 0));
     }
 }

@@ -27,6 +27,7 @@ mod words;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidemill_service::{Role, Session};
 
@@ -96,6 +97,8 @@ pub(crate) struct Conversation<'a> {
     savepoints: Vec<Savepoint>,
     /// How often the session had been cancelled before the newest request.
     cancelled_before: u32,
+    /// The processor time of its thread when what that had freed was last given to others.
+    released_at: Duration,
 }
 
 /// What is kept of a session whose client sends nothing.
@@ -142,6 +145,7 @@ impl<'a> Conversation<'a> {
             cursors: BTreeMap::new(),
             savepoints: Vec::new(),
             cancelled_before: 0,
+            released_at: Duration::ZERO,
         }
     }
 
@@ -251,7 +255,7 @@ impl<'a> Conversation<'a> {
     fn rest(&mut self) -> io::Result<()> {
         self.shared.connections.note(self.process, Activity::rest);
         self.writer.ready(self.transaction)?;
-        self.shared.release_memory();
+        self.shared.release_memory(&mut self.released_at);
         Ok(())
     }
 
