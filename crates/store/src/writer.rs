@@ -233,14 +233,34 @@ impl StoreWriter {
 
     /// Puts rows behind the open chunk's.
     fn add_pieces(&mut self, rows: &RecordBatch) -> Result<(), Cause> {
-        for start in (0..rows.num_rows()).step_by(CHUNK_ROWS) {
-            let piece = rows.slice(start, CHUNK_ROWS.min(rows.num_rows() - start));
+        let most = self.piece_rows(rows);
+        for start in (0..rows.num_rows()).step_by(most) {
+            let piece = rows.slice(start, most.min(rows.num_rows() - start));
             let chunk = Chunk::new(&self.shared.config, self.next, piece, self.latest)?;
             self.next = chunk.end();
             self.latest = chunk.times.as_ref().map_or(self.latest, |times| times.latest);
             self.chunks.open.push(Arc::new(chunk));
         }
         Ok(())
+    }
+
+    /// How many of these rows are put into one piece. Chunks are dropped as a whole, so that one may not hold most of what is kept.
+    fn piece_rows(&self, rows: &RecordBatch) -> usize {
+        let bytes: usize = rows.columns().iter().map(bytes_of).sum();
+        let fit = rows.num_rows() as u128 * self.piece_bytes_max() as u128 / bytes.max(1) as u128;
+        fit.clamp(1, CHUNK_ROWS as u128) as usize
+    }
+
+    fn chunk_bytes_max(&self) -> usize {
+        CHUNK_BYTES.min(self.shared.config.retention.bytes_max / 32)
+    }
+
+    /// A piece that comes at once may be a larger chunk than those that are made of several. Tables drop no chunks.
+    fn piece_bytes_max(&self) -> usize {
+        match self.shared.config.contents {
+            Contents::AllRows => 2 * self.chunk_bytes_max(),
+            Contents::LastOfKey => usize::MAX / 2,
+        }
     }
 
     /// Leads from each new row to the one before with the same key, and from the key to the new one.
@@ -295,10 +315,13 @@ impl StoreWriter {
     /// Merges small pieces of the open chunk. Like in a binary counter, a piece is merged with its neighbour until that has
     /// at least twice its size. So each row is copied at most ten times, and a version lists few pieces.
     fn merge_pieces(&mut self) -> Result<(), Cause> {
+        let bytes_max = 2 * self.piece_bytes_max();
         let open = &mut self.chunks.open;
         loop {
             let [.., before, last] = open.as_slice() else { return Ok(()) };
-            if before.len() >= 2 * last.len() || before.len() + last.len() > PIECE_ROWS {
+            let is_large =
+                before.len() + last.len() > PIECE_ROWS || before.bytes() + last.bytes() > bytes_max;
+            if before.len() >= 2 * last.len() || is_large {
                 return Ok(());
             }
             let merged = Chunk::merged(&self.shared.config, &open[open.len() - 2..], false)?;
@@ -310,7 +333,7 @@ impl StoreWriter {
     /// Makes complete chunks of the open one's pieces as soon as it has enough rows, or bytes, or covers enough time.
     fn complete_chunks(&mut self) -> Result<(), Cause> {
         let retention = &self.shared.config.retention;
-        let bytes_max = CHUNK_BYTES.min(retention.bytes_max / 32);
+        let bytes_max = self.chunk_bytes_max();
         let slice = retention.time.map_or(i64::MAX, |time| (time / 16).max(1));
         let (mut from, mut rows, mut bytes) = (0, 0, 0);
         let mut complete = Vec::new();

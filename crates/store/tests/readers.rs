@@ -6,7 +6,7 @@ use std::thread;
 
 use tidemill_core::arrow::array::cast::AsArray;
 use tidemill_core::arrow::array::types::Int64Type;
-use tidemill_core::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use tidemill_core::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use tidemill_store::{
     Contents, FragmentBy, Fragmentation, FragmentedWriter, Retention, Selection, StoreConfig, StoreReader,
     StoreWriter, Version,
@@ -167,6 +167,46 @@ fn a_version_that_is_held_keeps_its_rows_after_they_are_dropped() {
     check(&held, Contents::AllRows, 0);
     let refused = reader.as_of_cycle(19).err().unwrap().to_string();
     assert_eq!(refused, "cycle 19 is no longer kept; the cycles 2999 to 2999 can be read");
+}
+
+#[test]
+fn a_cycle_that_holds_more_than_is_kept_leaves_its_newest_rows() {
+    let bytes_max = 1 << 20;
+    let retention = Retention { bytes_max, versions_max: 1, ..Retention::default() };
+    let wide = |first: i64, count: i64, bytes: usize| {
+        let texts = (0..count).map(|_| Some("x".repeat(bytes)));
+        let texts: ArrayRef = Arc::new(texts.collect::<StringArray>());
+        RecordBatch::try_from_iter([("number", column(first..first + count)), ("text", texts)]).unwrap()
+    };
+    for (count, bytes) in [(10_000, 500), (3000, 5000), (1, 100), (12_000, 90)] {
+        let schema = wide(0, 0, 0).schema();
+        let (mut writer, reader) =
+            StoreWriter::new(StoreConfig { retention: retention.clone(), ..StoreConfig::new(&schema) })
+                .unwrap();
+        for cycle in 0..4 {
+            writer.append(cycle, &[wide(cycle as i64 * count, count, bytes)]).unwrap();
+            let rows = reader.latest().select(&Selection::default()).unwrap().batches;
+            let numbers: Vec<i64> = rows.iter().flat_map(|rows| numbers_of(rows)).collect();
+            let end = (cycle as i64 + 1) * count;
+            assert!(
+                numbers.iter().copied().eq(end - numbers.len() as i64..end),
+                "{count} rows of {bytes} bytes"
+            );
+            // Of what fits, most is there.
+            let fit = (bytes_max / (bytes + 32)) as i64;
+            assert!(
+                numbers.len() as i64 >= end.min(fit * 3 / 4),
+                "{} of {count} rows of {bytes}",
+                numbers.len()
+            );
+        }
+        assert!(reader.statistics().bytes <= 2 * bytes_max, "{:?}", reader.statistics());
+    }
+}
+
+/// The first column.
+fn numbers_of(rows: &RecordBatch) -> Vec<i64> {
+    rows.column(0).as_primitive::<Int64Type>().values().to_vec()
 }
 
 #[test]
