@@ -8,8 +8,8 @@ use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::{
-    Catalog, Opened, OptionGroup, ParameterType, Pipeline, Planner, Prepared, Reply as Planned, Settings,
-    ShowKind, Statement, StatementKind, Turns, closest,
+    Catalog, Opened, OptionGroup, ParameterType, Pipeline, Planner, Prepared, Reply as Planned, RowBatches,
+    Settings, ShowKind, Statement, StatementKind, Turns, closest,
 };
 
 use crate::announcement::{announced, stays};
@@ -29,6 +29,8 @@ pub enum Reply {
     Done(String),
     /// Rows that are available at once.
     Rows(RecordBatch),
+    /// Rows that are computed as they are taken; see [`Session::set_answers_in_batches`].
+    Batches(Box<RowBatches>),
     /// A text to be shown unchanged.
     Text(String),
     /// A query to be started.
@@ -173,6 +175,12 @@ impl Session {
         self.planner.opens_files()
     }
 
+    /// Whether large answers of views and tables are computed as they are taken; see
+    /// [`Planner::set_answers_in_batches`](tidemill_sql::Planner::set_answers_in_batches).
+    pub fn set_answers_in_batches(&mut self, answers_in_batches: bool) {
+        self.planner.set_answers_in_batches(answers_in_batches);
+    }
+
     /// Whether a definition is refused that breaks the deadline of a sink; see
     /// [`Planner::set_checks_deadlines`](tidemill_sql::Planner::set_checks_deadlines).
     pub fn set_checks_deadlines(&mut self, checks_deadlines: bool) {
@@ -287,6 +295,7 @@ impl Session {
         Ok(match planned {
             Planned::Done(text) => Reply::Done(text),
             Planned::Rows(rows) => Reply::Rows(rows),
+            Planned::Batches(batches) => Reply::Batches(batches),
             Planned::Text(text) => Reply::Text(text),
             Planned::Query(prepared) => Reply::Query(self.query(*prepared)),
             Planned::Analyze(prepared) => Reply::Analyze(self.query(*prepared)),

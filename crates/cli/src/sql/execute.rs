@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tidemill_connect::standard_streams::is_output_closed;
 use tidemill_engine::arrow::array::RecordBatch;
-use tidemill_engine::{ReplaceFrom, Sink};
+use tidemill_engine::{Cause, ReplaceFrom, Sink};
 use tidemill_service::{Execution, Phase, Query, QueryEnd, Reply, Session};
 use tidemill_sql::{Explained, Output, QueryStatus, Statement, StatementKind};
 
@@ -69,6 +69,7 @@ impl Executor {
                 self.show(&self.format.all(&rows)?)?;
                 self.took(rows.num_rows() as u64, elapsed);
             }
+            Reply::Batches(_) => return Err(Cause::bug("nobody has asked for an answer in batches").into()),
             Reply::Text(text) => self.show(format!("{}\n", text.trim_end()).as_bytes())?,
             Reply::Query(query) => return self.query(query, start),
             Reply::Analyze(query) => return self.analyze(query),

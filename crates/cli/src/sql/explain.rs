@@ -47,10 +47,10 @@ fn plan(planner: &mut Planner, statement: &Statement) -> Result<Option<String>, 
     let explained = match planner.execute(statement)? {
         Reply::Query(prepared) | Reply::Analyze(prepared) => prepared.explain(),
         Reply::Text(text) => text,
-        Reply::Rows(_) if matches!(statement.kind, StatementKind::Query(..)) => {
+        Reply::Rows(_) | Reply::Batches(_) if matches!(statement.kind, StatementKind::Query(..)) => {
             "reads only tables, and is answered at once".into()
         }
-        Reply::Rows(_) | Reply::Done(_) => return Ok(None),
+        Reply::Rows(_) | Reply::Batches(_) | Reply::Done(_) => return Ok(None),
     };
     let text: Vec<String> = masked(&statement.text).lines().map(|line| format!("-- {line}")).collect();
     Ok(Some(format!("{}\n{}", text.join("\n"), explained.trim_end())))

@@ -2,8 +2,9 @@
 
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
-use tidemill_engine::{Cause, bytes_of_rows};
-use tidemill_service::{Cancellation, RowStream, Session, Subscription, UnreadRows};
+use tidemill_engine::bytes_of_rows;
+use tidemill_service::{Cancellation, Error, RowStream, Session, Subscription, UnreadRows};
+use tidemill_sql::RowBatches;
 
 use crate::connections::end_at_once;
 use crate::report::{QUERY_CANCELED, Report};
@@ -28,7 +29,7 @@ pub(super) struct Fetch {
 }
 
 /// Where rows come from.
-type Source = Box<dyn Iterator<Item = Result<RecordBatch, Cause>>>;
+type Source = Box<dyn Iterator<Item = Result<RecordBatch, Report>>>;
 
 /// Rows, a batch at a time.
 pub(super) struct Rows {
@@ -67,13 +68,22 @@ impl Rows {
         let requests = session.cancellation().requests();
         let source = start()?;
         let schema = source.schema().cloned();
+        let source = source.map(|batch| batch.map_err(Report::from));
         let rows = Rows::of(Some(Box::new(source)), schema, "SELECT", session);
         Ok(Rows { requests, ..rows })
+    }
+
+    /// Rows of views and tables that are computed as they are taken.
+    pub fn computed(batches: RowBatches, session: &Session) -> Rows {
+        let schema = Some(SchemaRef::clone(batches.schema()));
+        let source = batches.map(|batch| batch.map_err(|error| Report::from(Error::from(error))));
+        Rows::of(Some(Box::new(source)), schema, "SELECT", session)
     }
 
     /// The changes of a view.
     pub fn changes(changes: Subscription, session: &Session) -> Rows {
         let schema = Some(SchemaRef::clone(changes.schema()));
+        let changes = changes.map(|batch| batch.map_err(Report::from));
         let rows = Rows::of(Some(Box::new(changes)), schema, "SUBSCRIBE", session);
         Rows { is_subscription: true, ..rows }
     }
@@ -137,9 +147,9 @@ impl Rows {
                 self.end();
                 Ok(false)
             }
-            Some(Err(cause)) => {
+            Some(Err(report)) => {
                 self.end();
-                Err(cause.into())
+                Err(report)
             }
             Some(Ok(batch)) => {
                 self.schema.get_or_insert_with(|| batch.schema());

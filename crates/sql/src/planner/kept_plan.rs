@@ -17,11 +17,11 @@ use super::show::reads_text;
 use super::signature::shown_columns;
 use crate::expressions::compiled::Compiled;
 use crate::logical::tree::{PlanTree, Tree};
-use crate::logical::{Provider, fold, shown_rows};
+use crate::logical::{Provider, fold};
 use crate::statement::{Parameter, ParameterType, Statement, StatementKind, number};
 use crate::store::same_versions_of;
 use crate::text::TextError;
-use crate::translate::{is_static, read_as_tables, read_scalar_subqueries, read_static_in_turns};
+use crate::translate::{Answer, is_static, read_as_tables, read_scalar_subqueries};
 
 /// The column of a text that becomes the value of a parameter.
 const TEXT: &str = "value";
@@ -169,10 +169,9 @@ impl Planner {
         kept: &KeptPlan,
         statement: &Statement,
         values: &[Parameter],
-    ) -> Option<std::result::Result<RecordBatch, TextError>> {
+    ) -> Option<std::result::Result<Answer, TextError>> {
         self.with_answerable(kept, statement, values, |plan| {
-            let memory = self.settings.memory_of_reader();
-            read_static_in_turns(plan, &memory, &*self.turns).and_then(shown_rows)
+            self.answer_of(plan, &self.settings.memory_of_reader(), statement)
         })
     }
 

@@ -64,7 +64,7 @@ impl Planner {
         for statement in parse(&text, "process 0").map_err(|error| wrong(error.to_string()))? {
             match self.execute(&statement).map_err(|error| wrong(error.to_string()))? {
                 Reply::Query(prepared) | Reply::Analyze(prepared) => return Ok(*prepared),
-                Reply::Done(_) | Reply::Rows(_) | Reply::Text(_) => {}
+                Reply::Done(_) | Reply::Rows(_) | Reply::Batches(_) | Reply::Text(_) => {}
             }
         }
         Err(wrong("it contains no query".into()))

@@ -29,7 +29,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::{ColumnarValue, LogicalPlan, Volatility, create_udf};
 use datafusion::sql::sqlparser::ast;
-use tidemill_engine::Cause;
+use tidemill_engine::{Cause, MemoryBudget};
 use tidemill_operators::Aggregate;
 
 use self::alter::no_changes;
@@ -51,7 +51,10 @@ use crate::statement::declared::OptionGroup;
 use crate::statement::{Options, Statement, StatementKind, not_given, translated};
 use crate::store::{earlier_rows, same_versions};
 use crate::text::TextError;
-use crate::translate::{is_static, read_as_tables, read_scalar_subqueries, read_static_in_turns};
+use crate::translate::{
+    Answer, RowBatches, is_static, read_as_tables, read_scalar_subqueries, read_static_in_batches,
+    read_static_in_turns,
+};
 use crate::turns::{AtOnce, Turns};
 
 /// The result of a statement.
@@ -60,12 +63,23 @@ pub enum Reply {
     Done(String),
     /// Rows that are available at once.
     Rows(RecordBatch),
+    /// Rows that are computed as they are taken; see [`Planner::set_answers_in_batches`].
+    Batches(Box<RowBatches>),
     /// A text to be shown unchanged.
     Text(String),
     /// A query to be started.
     Query(Box<Prepared>),
     /// A query to be started, and then described with its measurements (`EXPLAIN ANALYZE`).
     Analyze(Box<Prepared>),
+}
+
+impl Reply {
+    fn of_answer(answer: Answer) -> Reply {
+        match answer {
+            Answer::Whole(rows) => Reply::Rows(rows),
+            Answer::Batches(batches) => Reply::Batches(batches),
+        }
+    }
 }
 
 /// Says what a statement means under a version of the catalogue, with the settings of a session. It opens no sink and runs
@@ -89,6 +103,8 @@ pub struct Planner {
     opens_files: bool,
     /// When its queries may be computed that are answered at once.
     turns: Arc<dyn Turns>,
+    /// Whether large answers are computed as they are taken.
+    answers_in_batches: bool,
     /// Whether a definition may not break a deadline.
     checks_deadlines: bool,
     /// Where relative paths of definitions are that are kept.
@@ -110,7 +126,15 @@ impl Planner {
     /// A planner at a version of a catalogue.
     pub fn at(catalog: Catalog, settings: Settings) -> Self {
         let turns = Arc::new(AtOnce);
-        Planner { catalog, settings, opens_files: true, turns, checks_deadlines: false, paths_in: None }
+        Planner {
+            catalog,
+            settings,
+            opens_files: true,
+            turns,
+            answers_in_batches: false,
+            checks_deadlines: false,
+            paths_in: None,
+        }
     }
 
     /// The version of the catalogue that it plans against, with its own definitions.
@@ -367,11 +391,27 @@ impl Planner {
         let failed = |error: DataFusionError| self.text_error(&error, statement);
         if is_static(&plan) {
             let memory = self.settings.memory_of_reader();
-            let rows = read_static_in_turns(&plan, &memory, &*self.turns);
-            return rows.and_then(shown_rows).map(Reply::Rows).map_err(failed);
+            return self.answer_of(&plan, &memory, statement).map(Reply::of_answer).map_err(failed);
         }
         let prepared = self.prepare(&plan, bound, statement).map_err(failed)?;
         Ok(Reply::Query(Box::new(prepared)))
+    }
+
+    /// The answer to a query that reads only tables and views.
+    fn answer_of(
+        &self,
+        plan: &LogicalPlan,
+        memory: &MemoryBudget,
+        statement: &Statement,
+    ) -> Result<Answer, DataFusionError> {
+        let answer = match self.answers_in_batches {
+            true => read_static_in_batches(plan, memory, &self.turns, statement)?,
+            false => Answer::Whole(read_static_in_turns(plan, memory, &*self.turns)?),
+        };
+        Ok(match answer {
+            Answer::Whole(rows) => Answer::Whole(shown_rows(rows)?),
+            batches => batches,
+        })
     }
 
     /// The optimised plan of a query over one version of each view that it reads.

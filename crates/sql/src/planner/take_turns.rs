@@ -25,4 +25,19 @@ impl Planner {
     pub fn set_turns(&mut self, turns: Arc<dyn Turns>) {
         self.turns = turns;
     }
+
+    /// Whether answers to queries over tables and materialized views that have more than a few megabytes are computed as they are taken
+    /// ([`Reply::Batches`](crate::Reply::Batches)). Otherwise every answer is made as a whole, and counts as a whole against the memory.
+    ///
+    /// ```
+    /// use tidemill_sql::{Planner, Reply, parse};
+    /// let mut planner = Planner::new();
+    /// planner.set_answers_in_batches(true);
+    /// let statement = &parse("SELECT unnest(range(2000000)) AS n", "example").unwrap()[0];
+    /// let Ok(Reply::Batches(batches)) = planner.execute(statement) else { panic!("it is large") };
+    /// assert_eq!(batches.map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 2_000_000);
+    /// ```
+    pub fn set_answers_in_batches(&mut self, answers_in_batches: bool) {
+        self.answers_in_batches = answers_in_batches;
+    }
 }

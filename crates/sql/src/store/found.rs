@@ -7,7 +7,8 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, LogicalPlanBuilder, TableScan};
-use tidemill_store::{SelectedRows, Selection, Work};
+use tidemill_engine::bytes_of_rows;
+use tidemill_store::{SelectedRows, Selection, StoreReader, Work};
 
 use super::conditions::conditions_of;
 use super::nearest::{Nearest, nearest_of};
@@ -25,11 +26,49 @@ pub(crate) struct FoundRows {
     /// Whether only the nearest rows were looked for.
     pub is_nearest: bool,
     pub work: Work,
+    /// What it may hold of a store of this process.
+    shared: Option<SharedRows>,
+}
+
+/// Rows that a query shares with a store, until the store drops or replaces them.
+#[derive(Clone)]
+struct SharedRows {
+    reader: StoreReader,
+    /// How many rows had been stored when they were found.
+    end: u64,
+    rows: u64,
+    bytes: u64,
+}
+
+impl fmt::Debug for SharedRows {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} rows of {} bytes", self.rows, self.bytes)
+    }
 }
 
 impl FoundRows {
-    fn new(searched: &Searched, is_nearest: bool, work: Work) -> FoundRows {
-        FoundRows { name: searched.name().to_owned(), as_of: searched.as_of(), is_nearest, work }
+    fn new(searched: &Searched, is_nearest: bool, found: &SelectedRows) -> FoundRows {
+        let shared = searched.here().map(|(reader, version)| SharedRows {
+            reader: reader.clone(),
+            end: version.end(),
+            rows: found.batches.iter().map(|batch| batch.num_rows() as u64).sum(),
+            bytes: found.batches.iter().map(|batch| bytes_of_rows(batch) as u64).sum(),
+        });
+        FoundRows {
+            name: searched.name().to_owned(),
+            as_of: searched.as_of(),
+            is_nearest,
+            work: found.work,
+            shared,
+        }
+    }
+
+    /// At most how many bytes of these rows the store does not have any more: for each row that it has stored since, it may have
+    /// dropped or replaced one.
+    pub fn outlived_bytes(&self) -> u64 {
+        let Some(shared) = self.shared.as_ref().filter(|shared| shared.rows > 0) else { return 0 };
+        let stored_since = shared.reader.latest().end().saturating_sub(shared.end).min(shared.rows);
+        (u128::from(shared.bytes) * u128::from(stored_since) / u128::from(shared.rows)) as u64
     }
 }
 
@@ -90,7 +129,7 @@ fn selected_rows(
         ..conditions_of(condition, searched.config(), searched.divider()).selection
     };
     let found = searched.select(&selection, reader)?;
-    reads.push(FoundRows::new(&searched, false, found.work));
+    reads.push(FoundRows::new(&searched, false, &found));
     scan_of_found(scan, &searched, found).map(Some)
 }
 
@@ -106,7 +145,7 @@ fn nearest_rows(
     if found.work.rows_found < nearest.rows_max as u64 {
         return Ok(None);
     }
-    let read = FoundRows::new(&searched, true, found.work);
+    let read = FoundRows::new(&searched, true, &found);
     Ok(Some((scan_of_found(scan, &searched, found)?, read)))
 }
 

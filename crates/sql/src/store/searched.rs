@@ -7,7 +7,7 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, TableScan};
 use tidemill_engine::{Cause, MemoryAccount};
 use tidemill_store::remote::RemoteVersion;
-use tidemill_store::{Pause, SelectedRows, Selection, StoreConfig, Version};
+use tidemill_store::{Pause, SelectedRows, Selection, StoreConfig, StoreReader, Version};
 
 use crate::limit_reached::limit_reached;
 use crate::relations::gateway_rows::GatewayRows;
@@ -40,6 +40,14 @@ impl Searched {
         let Some(rows) = &source.definition.at_gateways else { return Ok(None) };
         let parts = with_pauses(&rows.name, reader, |pause| rows.parts(pause))?;
         Ok(Some(Searched::AtGateways(rows.clone(), parts)))
+    }
+
+    /// The store and its version, if it is one of this process.
+    pub fn here(&self) -> Option<(&StoreReader, &Version)> {
+        match self {
+            Searched::Here(stored, version) => Some((stored.reader(), version)),
+            Searched::AtGateways(..) => None,
+        }
     }
 
     /// The view.

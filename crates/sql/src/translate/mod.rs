@@ -4,6 +4,7 @@ mod adaptive_regions;
 mod aggregate;
 mod aggregate_functions;
 mod columns;
+mod computing;
 mod constant;
 mod count_windows;
 pub(crate) mod distinct_arguments;
@@ -23,6 +24,7 @@ mod process;
 mod project;
 mod read_as_tables;
 mod relation;
+mod row_batches;
 mod scalar_subqueries;
 mod scan;
 mod small_batches;
@@ -50,10 +52,12 @@ use tidemill_operators::{FailedResults, partition_limit};
 pub(crate) use columns::unique;
 pub(crate) use read_as_tables::read_as_tables;
 pub(crate) use relation::{Kind, Relation, Role, Selection, Window};
+pub use row_batches::RowBatches;
 pub(crate) use scalar_subqueries::read_scalar_subqueries;
 pub(crate) use scan::{GivenStream, UsedSource};
+pub use static_table::Answer;
 pub(crate) use static_table::{
-    batch_answer, found_rows, is_static, read_static, read_static_in_turns, scan_of,
+    batch_answer, found_rows, is_static, read_static, read_static_in_batches, read_static_in_turns, scan_of,
 };
 
 use crate::refusal::refuse;

@@ -2,9 +2,7 @@
 
 use std::any::Any;
 use std::collections::HashSet;
-use std::future::{Future, poll_fn};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -16,24 +14,17 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecu
 use datafusion::common::{DataFusionError, Result, ScalarValue, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::{MemTable, provider_as_source, source_as_provider};
-use datafusion::execution::context::{SessionConfig, SessionState};
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::MemoryPool;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan};
-use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::unnest::UnnestExec;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use futures_util::StreamExt;
 use tidemill_engine::{Cut, Expression, MemoryAccount, MemoryBudget, Polled, bytes_of_rows};
 
-use super::memory_pool::QueryPool;
-use super::{few_rows, own_rows, refuse, small_batches};
+use super::computing::Computing;
+use super::row_batches::RowBatches;
+use super::{few_rows, refuse};
 use crate::expressions::compiled::Compiled;
 use crate::limit_reached::limit_reached;
 use crate::logical::tree::{PlanTree, Tree};
 use crate::relations::source_definition::{SourceDefinition, scanned};
+use crate::statement::Statement;
 use crate::store::{FoundRows, Reader, with_found_rows};
 use crate::turns::{AtOnce, Turn, Turns, turn_refused};
 
@@ -97,16 +88,26 @@ pub(crate) fn read_static_in_turns(
     let mut turn = turns.begin().map_err(turn_refused)?;
     // What is read stays until the answer is there.
     let mut tables = memory.account();
-    let mut reader = Reader { turn: turn.as_mut(), memory: &mut tables };
-    let plan = with_found_rows(with_time_of_day(plan.clone())?, &mut Vec::new(), &mut reader)?;
+    let plan = in_memory(plan, &mut Vec::new(), &mut tables, turn.as_mut())?;
+    answer_in_turns(plan, memory, turn)
+}
+
+/// The plan over rows in memory in the place of the tables and stores that it reads, and what was read of stores.
+fn in_memory(
+    plan: &LogicalPlan,
+    reads: &mut Vec<FoundRows>,
+    memory: &mut MemoryAccount,
+    turn: &mut dyn Turn,
+) -> Result<LogicalPlan> {
+    let plan = with_found_rows(with_time_of_day(plan.clone())?, reads, &mut Reader { turn, memory })?;
     let in_memory = plan.rewrite_up(|node| {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
         let Some(source) = scanned(scan.source.as_ref()) else { return Ok(Transformed::no(node)) };
-        let rows = read(&source.definition, &mut tables)?;
+        let rows = read(&source.definition, memory)?;
         let scan = scan_of(scan.table_name.clone(), rows, scan.projection.clone())?;
         Ok(Transformed::yes(scan.build()?))
     });
-    answer_in_turns(in_memory.data()?, memory, turn)
+    in_memory.data()
 }
 
 /// What a plan that reads only tables reads of the stores that it names.
@@ -127,68 +128,76 @@ pub(crate) fn scan_of(
     LogicalPlanBuilder::scan(name, provider_as_source(Arc::new(table)), projection)
 }
 
+/// The answer to a query.
+pub enum Answer {
+    /// All its rows.
+    Whole(RecordBatch),
+    /// More than a few megabytes, computed as they are taken.
+    Batches(Box<RowBatches>),
+}
+
+/// So many bytes of an answer are computed before it is known to be a large one.
+const FIRST_BYTES: u64 = 4 << 20;
+
+/// As `read_static_in_turns`. A large answer is not made as a whole.
+pub(crate) fn read_static_in_batches(
+    plan: &LogicalPlan,
+    memory: &MemoryBudget,
+    turns: &Arc<dyn Turns>,
+    statement: &Statement,
+) -> Result<Answer> {
+    let mut turn = turns.begin().map_err(turn_refused)?;
+    let (mut own, mut reads) = (memory.account(), Vec::new());
+    let plan = in_memory(plan, &mut reads, &mut own, turn.as_mut())?;
+    let mut computing = match begin(plan, memory, turn.as_mut())? {
+        Begun::Few(rows) => return Ok(Answer::Whole(rows)),
+        Begun::Computing(computing) => computing,
+    };
+    let (mut first, before) = (Vec::new(), own.bytes());
+    while let Some(batch) = computing.next(turn.as_mut())? {
+        own.grow("the answer", bytes_of_rows(&batch) as u64).map_err(limit_reached)?;
+        first.push(batch);
+        if own.bytes() - before >= FIRST_BYTES {
+            let turns = Arc::clone(turns);
+            let batches = RowBatches::new(first, computing, turns, reads, own, statement.clone())?;
+            return Ok(Answer::Batches(Box::new(batches)));
+        }
+    }
+    computing.whole(&first).map(Answer::Whole)
+}
+
 /// DataFusion's answer to a plan over tables in memory.
 pub(crate) fn batch_answer(plan: LogicalPlan, memory: &MemoryBudget) -> Result<RecordBatch> {
     answer_in_turns(plan, memory, AtOnce.begin().map_err(turn_refused)?)
 }
 
 fn answer_in_turns(plan: LogicalPlan, memory: &MemoryBudget, mut turn: Box<dyn Turn>) -> Result<RecordBatch> {
+    let mut computing = match begin(plan, memory, turn.as_mut())? {
+        Begun::Few(rows) => return Ok(rows),
+        Begun::Computing(computing) => computing,
+    };
+    let (mut answer, mut rows) = (memory.account(), Vec::new());
+    while let Some(batch) = computing.next(turn.as_mut())? {
+        answer.grow("the answer", bytes_of_rows(&batch) as u64).map_err(limit_reached)?;
+        rows.push(batch);
+    }
+    computing.whole(&rows)
+}
+
+enum Begun {
+    /// The rows are there.
+    Few(RecordBatch),
+    Computing(Computing),
+}
+
+fn begin(plan: LogicalPlan, memory: &MemoryBudget, turn: &mut dyn Turn) -> Result<Begun> {
     let plan = with_time_of_day(plan)?;
     turn.go_on().map_err(turn_refused)?;
     if let Some(rows) = few_rows::answer(&plan) {
         memory.account().grow("the answer", bytes_of_rows(&rows) as u64).map_err(limit_reached)?;
-        return Ok(rows);
+        return Ok(Begun::Few(rows));
     }
-    let plan = crate::logical::with_distinct_keys(plan)?;
-    let plan = crate::translate::distinct_arguments::in_plan(plan)?;
-    let plan = crate::logical::for_batch(plan)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let schema = Arc::new(plan.schema().as_arrow().clone());
-    let pool = Arc::new(QueryPool::new(memory));
-    let mut answer = memory.account();
-    let computing = async {
-        let state = state(&pool)?;
-        let physical = for_reading(state.create_physical_plan(&plan).await?)?;
-        let mut stream = execute_stream(physical, state.task_ctx())?;
-        let mut rows = Vec::new();
-        while let Some(batch) = stream.next().await {
-            let batch = batch?;
-            answer.grow("the answer", bytes_of_rows(&batch) as u64).map_err(limit_reached)?;
-            rows.push(batch);
-        }
-        Ok(rows)
-    };
-    let mut computing = std::pin::pin!(computing);
-    let computed: Result<Vec<RecordBatch>> = runtime.block_on(poll_fn(|context| match turn.go_on() {
-        Ok(()) => computing.as_mut().poll(context),
-        Err(cause) => Poll::Ready(Err(turn_refused(cause))),
-    }));
-    let rows = computed.map_err(|error| pool.named(error))?;
-    let schema = rows.first().map_or(schema, RecordBatch::schema);
-    Ok(concat_batches(&schema, &rows)?)
-}
-
-/// The plan, with pauses also behind what makes many rows out of few, and between the pieces of a join that makes few out of many
-/// pairs: what reads tables pauses now and then by itself. Sorts get rows of their own.
-fn for_reading(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    plan.rewrite_up(|node| match node.children().len() > 1 || node.is::<UnnestExec>() {
-        true => {
-            let node = small_batches::of_join(node)?;
-            Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>))
-        }
-        false => own_rows::of_sort(node).map(Transformed::yes),
-    })
-    .data()
-}
-
-/// One partition, so that rows come in one order in every run. Functions are not looked up by name any more, so none is known.
-fn state(pool: &Arc<QueryPool>) -> Result<SessionState> {
-    let memory: Arc<dyn MemoryPool> = Arc::clone(pool) as _;
-    // Nothing is put on a disk that nobody has named.
-    let no_disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(memory).with_disk_manager_builder(no_disk);
-    let config = SessionConfig::new().with_target_partitions(1).with_create_default_catalog_and_schema(false);
-    Ok(SessionStateBuilder::new().with_config(config).with_runtime_env(runtime.build_arc()?).build())
+    Computing::begin(plan, memory, turn).map(Begun::Computing)
 }
 
 /// Outside of any cycle, `now()` is the time of day.

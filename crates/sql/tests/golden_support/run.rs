@@ -99,6 +99,7 @@ fn one_statement(text: &mut String, planner: &mut Planner, statement: &Statement
             }
             write!(text, "\n{HEAD}rows at once\n{}", show::table(&names, &shown)).unwrap();
         }
+        Ok(Reply::Batches(_)) => return Err("nobody has asked for an answer in batches".to_owned()),
         Ok(Reply::Text(shown)) => write!(text, "\n{HEAD}text\n{}", without_settings(&shown)).unwrap(),
         Ok(Reply::Query(prepared) | Reply::Analyze(prepared)) => {
             write!(text, "\n{HEAD}plan\n{}", plan(&prepared)).unwrap();

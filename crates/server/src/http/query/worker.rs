@@ -10,8 +10,8 @@ use hyper::body::Bytes;
 use hyper::header::HeaderValue;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::{Schema, SchemaRef};
-use tidemill_engine::{Cause, bytes_of_rows};
-use tidemill_service::{Query, Reply, Session};
+use tidemill_engine::bytes_of_rows;
+use tidemill_service::{Error, Query, Reply, Session};
 use tidemill_sql::{Statement, StatementKind, parse};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -72,7 +72,7 @@ enum Rows {
     Ready(Option<RecordBatch>),
     /// The plan of a query that was measured, perhaps until its time was up.
     Measured(Option<RecordBatch>),
-    Coming(Box<dyn Iterator<Item = Result<RecordBatch, Cause>>>),
+    Coming(Box<dyn Iterator<Item = Result<RecordBatch, Report>>>),
 }
 
 /// Rows, their columns unless these come with the answer, and the columns that identify a row that changes.
@@ -112,18 +112,26 @@ impl Worker {
             let schema = rows.schema();
             Ok((Rows::Ready(Some(rows)), Some(schema), None))
         };
+        self.session.set_answers_in_batches(true);
         match self.session.execute(&statement).map_err(Report::from)? {
             Reply::Rows(rows) => ready(rows),
+            Reply::Batches(batches) => {
+                let schema = Some(SchemaRef::clone(batches.schema()));
+                let batches = batches.map(|batch| batch.map_err(|error| Report::from(Error::from(error))));
+                Ok((Rows::Coming(Box::new(batches)), schema, None))
+            }
             Reply::Text(text) => ready(plan_table(&text)),
             Reply::Query(query) => {
                 let key = self.key(&query)?;
                 let stream = query.stream().map_err(Report::from)?;
                 let schema = stream.schema().cloned();
+                let stream = stream.map(|batch| batch.map_err(Report::from));
                 Ok((Rows::Coming(Box::new(stream)), schema, key))
             }
             Reply::Changes(changes) => {
                 let schema = Some(SchemaRef::clone(changes.schema()));
-                Ok((Rows::Coming(changes), schema, None))
+                let changes = changes.map(|batch| batch.map_err(Report::from));
+                Ok((Rows::Coming(Box::new(changes)), schema, None))
             }
             Reply::Analyze(query) => {
                 let cancellation = self.session.cancellation();
@@ -222,7 +230,7 @@ impl Worker {
             Rows::Coming(stream) => stream.next().transpose(),
         };
         if self.session.cancellation().requests() == 0 {
-            let batch = batch.map_err(Report::from)?;
+            let batch = batch?;
             let bytes = batch.as_ref().map_or(0, |batch| bytes_of_rows(batch) as u64);
             self.pieces.hold_rows(bytes).map_err(Report::from)?;
             return Ok(batch);

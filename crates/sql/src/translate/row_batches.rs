@@ -1,0 +1,98 @@
+//! Answers that are too large to be made as a whole: computed as they are taken.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use tidemill_engine::{MemoryAccount, bytes_of_rows};
+
+use super::computing::Computing;
+use crate::limit_reached::limit_reached;
+use crate::logical::{Names, shown_rows};
+use crate::statement::Statement;
+use crate::store::FoundRows;
+use crate::text::TextError;
+use crate::turns::{Turns, turn_refused};
+
+/// The rows of an answer, a batch at a time. Each is computed when it is taken, on the thread that takes it and in a turn of its own. All
+/// of them are of the versions that the query read when it began.
+///
+/// See [`Planner::set_answers_in_batches`](crate::Planner::set_answers_in_batches).
+pub struct RowBatches {
+    /// What was computed before it was known that there is more.
+    first: VecDeque<RecordBatch>,
+    schema: SchemaRef,
+    /// `None`: it has ended.
+    computing: Option<Computing>,
+    turns: Arc<dyn Turns>,
+    reads: Vec<FoundRows>,
+    /// What it holds of its own.
+    own: MemoryAccount,
+    /// What it holds of views that they do not have any more.
+    outlived: MemoryAccount,
+    /// For the places of errors.
+    statement: Statement,
+}
+
+impl RowBatches {
+    pub(super) fn new(
+        first: Vec<RecordBatch>,
+        computing: Computing,
+        turns: Arc<dyn Turns>,
+        reads: Vec<FoundRows>,
+        own: MemoryAccount,
+        statement: Statement,
+    ) -> Result<RowBatches> {
+        let schema = shown_rows(computing.whole(&first[..first.len().min(1)])?)?.schema();
+        let outlived = own.budget().account();
+        let (first, computing) = (first.into(), Some(computing));
+        Ok(RowBatches { first, schema, computing, turns, reads, own, outlived, statement })
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn compute(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(batch) = self.first.pop_front() {
+            self.own.set(self.own.bytes().saturating_sub(bytes_of_rows(&batch) as u64));
+            return shown_rows(batch).map(Some);
+        }
+        let Some(computing) = &mut self.computing else { return Ok(None) };
+        // A view goes on, and what it drops or replaces stays in memory as long as a query reads it.
+        let outlived = self.reads.iter().map(FoundRows::outlived_bytes).sum::<u64>();
+        let more = outlived.saturating_sub(self.outlived.bytes());
+        self.outlived
+            .grow("rows of views that were replaced or dropped meanwhile", more)
+            .map_err(limit_reached)?;
+        let mut turn = self.turns.begin().map_err(turn_refused)?;
+        loop {
+            match computing.next(turn.as_mut())? {
+                Some(batch) if batch.num_rows() == 0 => {}
+                Some(batch) => return shown_rows(batch).map(Some),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+impl Iterator for RowBatches {
+    type Item = std::result::Result<RecordBatch, TextError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let computed = self.compute();
+        let error = |error| TextError::from_datafusion(&error, &self.statement, &Names::default());
+        let next = computed.map_err(error).transpose();
+        if !matches!(next, Some(Ok(_))) {
+            self.computing = None;
+            self.first.clear();
+            self.reads.clear();
+            self.own.set(0);
+            self.outlived.set(0);
+        }
+        next
+    }
+}
