@@ -186,7 +186,7 @@ fn a_cycle_that_holds_more_than_is_kept_leaves_its_newest_rows() {
         for cycle in 0..4 {
             writer.append(cycle, &[wide(cycle as i64 * count, count, bytes)]).unwrap();
             let rows = reader.latest().select(&Selection::default()).unwrap().batches;
-            let numbers: Vec<i64> = rows.iter().flat_map(|rows| numbers_of(rows)).collect();
+            let numbers: Vec<i64> = rows.iter().flat_map(numbers_of).collect();
             let end = (cycle as i64 + 1) * count;
             assert!(
                 numbers.iter().copied().eq(end - numbers.len() as i64..end),
