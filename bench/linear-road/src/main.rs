@@ -148,8 +148,8 @@ fn measure(
     let limit_ns = limit::nanoseconds_per_event(table_bytes as u64, 20_000_000);
     let operator_ns = result.status.get(Counter::OperatorTime) as f64 / result.events as f64;
     println!(
-        "{split:<9} {:>6} {:>3} {:>10.2}M {:>7.1} {:>5.1} {:>5.1} {:>5.1} {:>8.2?} {:>8.2?} {:>8.2?} {:>9} {:>6} {:>5.1} {:>4.2}  \
-         {}, {} per expressway",
+        "{split:<9} {:>6} {:>3} {:>10.2}M {:>7.1} {:>5.1} {:>5.1} {:>5.1} {:>8.2?} {:>8.2?} {:>8.2?} \
+         {:>9} {:>6} {:>5.1} {:>4.2}  {}, {} per expressway",
         result.expressways,
         workers,
         result.events_per_second() / 1e6,

@@ -72,22 +72,22 @@ struct Queue {
     /// When the last one began, since the start.
     began: Duration,
     /// Those that wait to begin.
-    coming: BTreeMap<Place, Thread>,
+    coming: BTreeMap<TurnKey, Thread>,
     /// Those that wait to continue.
-    paused: BTreeMap<Place, Thread>,
+    paused: BTreeMap<TurnKey, Thread>,
     last: u64,
 }
 
 /// When a question came, or counts as having come, since the start; a number tells equal ones apart.
-type Place = (Duration, u64);
+type TurnKey = (Duration, u64);
 
 impl Queue {
-    fn waiting(&mut self, has_begun: bool) -> &mut BTreeMap<Place, Thread> {
+    fn waiting(&mut self, has_begun: bool) -> &mut BTreeMap<TurnKey, Thread> {
         if has_begun { &mut self.paused } else { &mut self.coming }
     }
 
     /// Who comes next.
-    fn next(&self, begun_max: usize, now: Duration) -> Option<(&Place, &Thread)> {
+    fn next(&self, begun_max: usize, now: Duration) -> Option<(&TurnKey, &Thread)> {
         let (coming, paused) = (self.coming.first_key_value(), self.paused.first_key_value());
         let is_crowded = self.begun >= begun_max && now.saturating_sub(self.began) < RELIEF;
         match (coming, paused) {

@@ -62,7 +62,7 @@ impl RowBatches {
             return shown_rows(batch).map(Some);
         }
         let Some(computing) = &mut self.computing else { return Ok(None) };
-        // A view goes on, and what it drops or replaces stays in memory as long as a query reads it.
+        // A view continues, and what it drops or replaces stays in memory as long as a query reads it.
         let outlived = self.reads.iter().map(FoundRows::outlived_bytes).sum::<u64>();
         let more = outlived.saturating_sub(self.outlived.bytes());
         self.outlived
