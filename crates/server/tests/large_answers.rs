@@ -6,9 +6,9 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt};
-use support::{PATIENCE, connect, run, serve_runtime, start};
+use support::{PATIENCE, connect, run, send, serve_http, serve_runtime, start, wait_until};
 use tidemill_engine::MemoryBudget;
-use tidemill_server::Server;
+use tidemill_server::{HttpOptions, Server};
 use tidemill_service::Runtime;
 use tidemill_sql::Planner;
 use tokio_postgres::error::SqlState;
@@ -21,6 +21,7 @@ const ALL: &str = "SELECT value, text FROM large";
 
 struct Served {
     server: Server,
+    runtime: Runtime,
     client: Client,
     /// What readers hold.
     readers: MemoryBudget,
@@ -41,7 +42,7 @@ async fn served() -> Served {
     while number(&client, "SELECT count(*) AS n FROM large").await < ROWS {
         assert!(start.elapsed() < PATIENCE, "the view is not filled");
     }
-    Served { server, client, readers }
+    Served { server, runtime, client, readers }
 }
 
 async fn number(client: &Client, query: &str) -> i64 {
@@ -60,7 +61,7 @@ fn nothing() -> std::iter::Empty<&'static (dyn ToSql + Sync)> {
 #[test]
 fn all_rows_come_by_each_way_to_ask() {
     run(async {
-        let Served { server: _server, mut client, readers } = served().await;
+        let Served { server: _server, mut client, readers, .. } = served().await;
         // The extended protocol, row by row; planned for these values, and with a plan that is kept.
         for least in [0_i64, 10, 20] {
             let rows =
@@ -112,9 +113,24 @@ fn all_rows_come_by_each_way_to_ask() {
 }
 
 #[test]
+fn all_rows_come_by_http() {
+    let Served { server: _server, runtime, readers, .. } = run(served());
+    let http = serve_http(&runtime, HttpOptions::default());
+    let request = format!(
+        "POST /query HTTP/1.1\r\nHost: localhost\r\nAccept: text/csv\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{ALL}",
+        ALL.len()
+    );
+    let answer = send(http.address(), &request);
+    assert_eq!(answer.status, 200);
+    let value = |line: &str| line.split(',').next().and_then(|value| value.parse::<i64>().ok());
+    assert_eq!(answer.body.lines().filter_map(value).sum::<i64>(), sum());
+    wait_until("the end of the query", || readers.held() == 0);
+}
+
+#[test]
 fn what_has_to_be_held_as_a_whole_is_refused_as_before() {
     run(async {
-        let Served { server: _server, client, readers } = served().await;
+        let Served { server: _server, client, readers, .. } = served().await;
         let error = client.query(&format!("{ALL} ORDER BY text || value DESC"), &[]).await.unwrap_err();
         assert_eq!(error.code(), Some(&SqlState::INSUFFICIENT_RESOURCES), "{error}");
         assert_eq!(readers.held(), 0);
@@ -124,7 +140,7 @@ fn what_has_to_be_held_as_a_whole_is_refused_as_before() {
 #[test]
 fn an_error_behind_many_rows_and_a_cancelled_answer_end_with_their_reasons() {
     run(async {
-        let Served { server: _server, client, readers } = served().await;
+        let Served { server: _server, client, readers, .. } = served().await;
         let last =
             format!("SELECT CAST(text || CAST(value / {} AS VARCHAR) AS BIGINT) AS n FROM large", ROWS - 1);
         let expected = client.query(&format!("{last} LIMIT 1"), &[]).await.unwrap_err();
@@ -156,7 +172,7 @@ fn an_error_behind_many_rows_and_a_cancelled_answer_end_with_their_reasons() {
 #[test]
 fn a_client_that_goes_leaves_nothing_behind() {
     run(async {
-        let Served { server, client, readers } = served().await;
+        let Served { server, client, readers, .. } = served().await;
         client.batch_execute(&format!("BEGIN; DECLARE c CURSOR FOR {ALL}; FETCH 10 FROM c")).await.unwrap();
         assert!(readers.held() > 0, "the cursor holds its first rows");
         drop(client);
@@ -172,7 +188,7 @@ fn a_client_that_goes_leaves_nothing_behind() {
 #[test]
 fn an_answer_is_of_one_cycle_and_what_it_keeps_of_a_view_that_goes_on_counts() {
     run(async {
-        let Served { server, client, readers } = served().await;
+        let Served { server, client, readers, .. } = served().await;
         let definitions = "CREATE SOURCE t (n BIGINT, text VARCHAR) WITH (connector = 'push');
             CREATE MATERIALIZED VIEW recent AS SELECT n, text FROM t WITH (retain_bytes = '6 MB')";
         client.batch_execute(definitions).await.unwrap();

@@ -32,12 +32,12 @@ const TEXT: &str = "value";
 /// answered.
 ///
 /// ```
-/// use tidemill_sql::{Parameter, ParameterType, Planner, divide};
+/// use tidemill_sql::{Answer, Parameter, ParameterType, Planner, divide};
 /// let planner = Planner::new();
 /// let statement = divide("SELECT $1 + 1 AS next", "example").unwrap()[0].read().unwrap();
 /// let kept = planner.keep(&statement, &[ParameterType::BigInt]).unwrap();
 /// let six = Parameter { kind: ParameterType::BigInt, value: Some("6".to_owned()) };
-/// let rows = planner.answer(&kept, &statement, &[six]).unwrap().unwrap();
+/// let Some(Ok(Answer::Whole(rows))) = planner.answer(&kept, &statement, &[six]) else { panic!("a row") };
 /// assert_eq!((kept.columns().field(0).name().as_str(), rows.num_rows()), ("next", 1));
 /// ```
 #[derive(Debug)]
