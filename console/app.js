@@ -5,13 +5,14 @@ import { Overview } from "./overview.js";
 import { Query } from "./query.js";
 import { history, last, listen, start } from "./status.js";
 
-const PAGES = [["queries", "Queries"], ["store", "Store"], ["editor", "Editor"], ["journal", "Journal"], ["logs", "Logs"]];
+const PAGES = [["queries", "Queries"], ["store", "Store"], ["editor", "Editor"], ["gateways", "Gateways"], ["journal", "Journal"], ["logs", "Logs"]];
 
 // Pages that are fetched when they are first looked at, so that the first one is there sooner.
 const fetched = {
   store: () => import("./store.js").then((file) => file.Stores),
   view: () => import("./store.js").then((file) => file.Store),
   editor: () => import("./editor.js").then((file) => file.Editor),
+  gateways: () => import("./gateways.js").then((file) => file.Gateways),
   journal: () => import("./journal.js").then((file) => file.Journal),
   logs: () => import("./logs.js").then((file) => file.Logs),
 };

@@ -117,7 +117,8 @@ fn all_rows_come_by_http() {
     let Served { server: _server, runtime, readers, .. } = run(served());
     let http = serve_http(&runtime, HttpOptions::default());
     let request = format!(
-        "POST /query HTTP/1.1\r\nHost: localhost\r\nAccept: text/csv\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{ALL}",
+        "POST /query HTTP/1.1\r\nHost: localhost\r\nAccept: text/csv\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n{ALL}",
         ALL.len()
     );
     let answer = send(http.address(), &request);

@@ -6,6 +6,7 @@ mod changing;
 #[path = "../oracle/client.rs"]
 #[allow(dead_code)]
 mod client;
+mod console;
 mod fleet;
 mod following;
 mod hanging;

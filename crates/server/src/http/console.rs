@@ -39,6 +39,7 @@ files! {
     "/ask.js" "ask.js" SCRIPT;
     "/colors.js" "colors.js" SCRIPT;
     "/completion.js" "completion.js" SCRIPT;
+    "/gateways.js" "gateways.js" SCRIPT;
     "/journal.js" "journal.js" SCRIPT;
     "/limit.js" "limit.js" SCRIPT;
     "/logs.js" "logs.js" SCRIPT;

@@ -10,6 +10,7 @@ mod console;
 mod exposition;
 mod families;
 mod gateway_metrics;
+mod gateways;
 mod guard;
 mod handshake;
 mod http_server;

@@ -10,7 +10,8 @@ use tidemill_service::{QueryReport, QueryState};
 use super::answer::{Answer, Refusal, json, not_allowed};
 use super::shared::HttpState;
 use super::{
-    catalog, console, guard, handshake, journal, logs, metrics, plan, query, status, stores, websocket,
+    catalog, console, gateways, guard, handshake, journal, logs, metrics, plan, query, status, stores,
+    websocket,
 };
 use crate::report::PROTOCOL_VIOLATION;
 
@@ -42,8 +43,11 @@ pub(super) async fn answer(request: Request<Incoming>, address: IpAddr, shared: 
         ("/api/logs", &Method::GET | &Method::HEAD) => return logs::answer(&request, shared, &identity),
         ("/api/plan", &Method::GET | &Method::HEAD) => return plan::answer(request.uri().query(), shared),
         ("/api/journal", &Method::GET | &Method::HEAD) => return journal::answer(shared).await,
+        ("/api/gateways", &Method::GET | &Method::HEAD) => return gateways::answer(shared).await,
         ("/metrics", &Method::GET | &Method::HEAD) => return metrics::answer(shared).await,
-        ("/api/logs" | "/api/plan" | "/api/journal" | "/metrics", _) => return not_allowed("GET, HEAD"),
+        ("/api/logs" | "/api/plan" | "/api/journal" | "/api/gateways" | "/metrics", _) => {
+            return not_allowed("GET, HEAD");
+        }
         ("/query", _) => return not_allowed("POST"),
         ("/subscribe", _) => return not_allowed("GET, POST"),
         _ => {}
@@ -66,7 +70,7 @@ fn unknown(path: &str) -> Answer {
     Refusal::new(StatusCode::NOT_FOUND, PROTOCOL_VIOLATION, message)
         .with_hint(
             "the paths are / (the console), /metrics, /health, /ready, /api/status, /api/catalog, /api/stores, \
-             /api/plan, /api/journal, /api/logs, /query, /subscribe",
+             /api/plan, /api/journal, /api/gateways, /api/logs, /query, /subscribe",
         )
         .answer()
 }

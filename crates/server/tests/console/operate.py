@@ -10,7 +10,7 @@ from playwright.sync_api import expect, sync_playwright
 address, folder = sys.argv[1:3]
 home = f"http://{address}/"
 wrong = []  # what must not happen on any page
-PATHS = ("#/", "#/query/stuck", "#/journal", "#/logs")
+PATHS = ("#/", "#/query/stuck", "#/gateways", "#/journal", "#/logs")
 
 
 def watch(page):
@@ -120,6 +120,16 @@ def plan(page):
     picture(page, "split")
 
 
+def gateways(page):
+    """Without gateways, everything enters at the server itself."""
+    page.get_by_role("link", name="Gateways").click()
+    own = page.get_by_role("region", name="The server itself")
+    expect(own).to_contain_text("answers")
+    expect(own.locator("td[data-label='query']").filter(has_text="costly").first).to_be_visible()
+    expect(page.get_by_text("enters at a process of its own")).to_be_visible()
+    picture(page, "gateways-none")
+
+
 def journal(page):
     page.get_by_role("link", name="Journal").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Journal")
@@ -209,10 +219,10 @@ def keyboard(page):
     page.goto(home)
     page.wait_for_selector("main table")
     names = []
-    for _ in range(6):
+    for _ in range(7):
         page.keyboard.press("Tab")
         names.append(page.evaluate("document.activeElement.textContent"))
-    assert names == ["To the content", "Queries", "Store", "Editor", "Journal", "Logs"], names
+    assert names == ["To the content", "Queries", "Store", "Editor", "Gateways", "Journal", "Logs"], names
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Journal")
@@ -255,6 +265,7 @@ with sync_playwright() as playwright:
             rules(page)
             limits(page)
             plan(page)
+            gateways(page)
             journal(page)
             logs(page)
             keyboard(page)
