@@ -1,27 +1,25 @@
 // The gateways: whether each answers, what enters it, and the fragments that it keeps.
 
-import { html, useEffect, useState } from "./vendor/htm-preact.js";
+import { html } from "./vendor/htm-preact.js";
 import { bytes, count, ms } from "./format.js";
+import { usePolled } from "./polled.js";
 
 // Numbers come as texts.
 const number = (text) => (text == null || text === "" ? null : Number(text));
 
-// "recent at west", "views at west": what a gateway computes, or that it is away.
-const gatewayOf = (query) => (query.includes(" at ") ? query.slice(query.lastIndexOf(" at ") + 4) : null);
-
-// What is known of each gateway, in the order of their names. The server itself has no name.
-const gatewaysOf = ({ sources, fragments, queries }) => {
-  const found = new Map();
-  const at = (name) => found.get(name) ?? found.set(name, { name, sources: [], fragments: [], troubles: [] }).get(name);
-  sources.forEach((source) => at(source.gateway).sources.push(source));
-  fragments.forEach((fragment) => at(fragment.gateway).fragments.push(fragment));
-  queries.filter(({ name }) => gatewayOf(name) != null).forEach((query) => {
-    const gateway = at(gatewayOf(query.name));
-    if (query.state === "away") gateway.away = query.reason;
-    else if (query.reason) gateway.troubles.push(query);
-  });
-  return [...found.values()].sort((one, other) => (one.name < other.name ? -1 : 1));
-};
+// What is known of each gateway. The server itself, whose rows name no gateway, comes first.
+const gatewaysOf = ({ gateways, sources, fragments, queries }) => ["", ...gateways].map((name) => {
+  const isHere = ({ gateway }) => gateway === name;
+  // "recent at west"; one row "views at west" if it is away.
+  const own = queries.filter((query) => name && query.name.endsWith(" at " + name));
+  return {
+    name,
+    sources: sources.filter(isHere),
+    fragments: fragments.filter(isHere),
+    away: own.find((query) => query.name === "views at " + name && query.state === "away")?.reason,
+    troubles: own.filter((query) => query.state !== "away" && query.reason),
+  };
+}).filter(({ name, sources, fragments }) => name || sources.length > 0 || fragments.length > 0);
 
 const Source = ({ source, rate }) => html`<tr>
   <td data-label="source">${source.source}</td>
@@ -69,26 +67,7 @@ const ratesSince = (before, now) => (source) => {
 };
 
 export const Gateways = () => {
-  const [looks, setLooks] = useState([]);
-  const [problem, setProblem] = useState(null);
-  useEffect(() => {
-    const control = new AbortController();
-    let timer;
-    const again = async () => {
-      try {
-        const answer = await fetch("api/gateways", { signal: control.signal });
-        const told = await answer.json();
-        setProblem(answer.ok ? null : told.error.message);
-        if (answer.ok) setLooks(([, last]) => [last, { ...told, at: performance.now() }]);
-      } catch {
-        // The header of the page says that the server does not answer.
-      }
-      if (!control.signal.aborted) timer = setTimeout(again, 2000);
-    };
-    again();
-    return () => { control.abort(); clearTimeout(timer); };
-  }, []);
-  const [before, now] = looks;
+  const { last: now, before, problem } = usePolled("api/gateways", 2000);
   const gateways = now ? gatewaysOf(now) : [];
   return html`<h1 tabindex="-1">Gateways</h1>
     ${problem && html`<p class="panel bad" role="alert">${problem}</p>`}

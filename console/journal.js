@@ -1,7 +1,8 @@
 // The journal of the database: what it has of each source, the snapshots of each query, and what it is kept for.
 
-import { html, useEffect, useState } from "./vendor/htm-preact.js";
+import { html } from "./vendor/htm-preact.js";
 import { bytes, count, moment, ms } from "./format.js";
+import { usePolled } from "./polled.js";
 
 const range = (log) => (log.first === log.end ? "none" : `${count(log.end - log.first)} (${log.first} to ${log.end - 1})`);
 const isNearlyFull = (log) => log.bytes >= 0.9 * log.bytes_max;
@@ -55,25 +56,7 @@ const Found = ({ journal }) => {
 };
 
 export const Journal = () => {
-  const [journal, setJournal] = useState(null);
-  const [problem, setProblem] = useState(null);
-  useEffect(() => {
-    const control = new AbortController();
-    let timer;
-    const again = async () => {
-      try {
-        const answer = await fetch("api/journal", { signal: control.signal });
-        const told = await answer.json();
-        setProblem(answer.ok ? null : told.error.message);
-        if (answer.ok) setJournal(told);
-      } catch {
-        // The header of the page says that the server does not answer.
-      }
-      if (!control.signal.aborted) timer = setTimeout(again, 2000);
-    };
-    again();
-    return () => { control.abort(); clearTimeout(timer); };
-  }, []);
+  const { last: journal, problem } = usePolled("api/journal", 2000);
   return html`<h1 tabindex="-1">Journal</h1>
     ${problem && html`<p class="panel bad" role="alert">${problem}</p>`}
     ${journal ? html`<${Found} journal=${journal} />` : !problem && html`<p class="quiet">Asking the server…</p>`}`;

@@ -1,7 +1,8 @@
 // The plan of a query with what was measured of it, and how its operators' inputs are split: model and measurement.
 
-import { html, useEffect, useState } from "./vendor/htm-preact.js";
+import { html } from "./vendor/htm-preact.js";
 import { count } from "./format.js";
+import { usePolled } from "./polled.js";
 
 const ns = (time) => (time == null ? "–" : (time >= 1000 ? count(time) : Number(time.toPrecision(3))) + " ns");
 
@@ -17,25 +18,9 @@ const Split = ({ split }) => html`<div class="wide"><table class="cards">
   ${split.model && html`<p class="quiet">By the model, for the split and the operator alone: ${split.model}</p>`}</div>`;
 
 export const Plan = ({ name }) => {
-  const [plan, setPlan] = useState(null);
-  useEffect(() => {
-    const control = new AbortController();
-    let timer;
-    const again = async () => {
-      try {
-        const answer = await fetch("api/plan?query=" + encodeURIComponent(name), { signal: control.signal });
-        const told = await answer.json();
-        setPlan(answer.ok ? told : { problem: told.error.message });
-      } catch {
-        // The header of the page says that the server does not answer.
-      }
-      if (!control.signal.aborted) timer = setTimeout(again, 5000);
-    };
-    again();
-    return () => { control.abort(); clearTimeout(timer); };
-  }, [name]);
+  const { last: plan, problem } = usePolled("api/plan?query=" + encodeURIComponent(name), 5000);
+  if (problem) return html`<h2>Plan</h2><p class="quiet">${problem}</p>`;
   if (!plan) return html`<h2>Plan</h2><p class="quiet">Asking the server…</p>`;
-  if (plan.problem) return html`<h2>Plan</h2><p class="quiet">${plan.problem}</p>`;
   return html`<h2>Plan</h2>
     <div class="panel wide" tabindex="0" role="region" aria-label="Plan, can be scrolled"><pre class="plan">${plan.text}</pre></div>
     ${plan.splits.length > 0 && html`<h2>Splits</h2>${plan.splits.map((split) => html`<${Split} split=${split} />`)}`}`;

@@ -30,8 +30,7 @@ pub enum InputSplit {
 }
 
 impl InputSplit {
-    /// All of them.
-    pub const ALL: [InputSplit; 4] =
+    const ALL: [InputSplit; 4] =
         [InputSplit::Parasplit, InputSplit::Fsplit, InputSplit::Exptree, InputSplit::Auto];
 
     fn name(self) -> &'static str {

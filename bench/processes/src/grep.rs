@@ -73,14 +73,11 @@ pub fn measure(arguments: &Arguments) -> anyhow::Result<()> {
     println!("{}\n", cost_note());
     println!("| over | MB/s | a loop in one thread, MB/s |\n|---|---|---|");
     for over in Over::ALL {
-        let (mut best, mut plain) = (Rate { mb_per_s: 0.0, mb_per_unit: 0.0 }, f64::INFINITY);
+        let (mut best, mut plain) = (Rate::default(), f64::INFINITY);
         for _ in 0..arguments.runs {
             let took = run(&script(folder.path()), over, &[matching])?;
             let mb = bytes as f64 / 1e6;
-            let rate = Rate { mb_per_s: mb / took.seconds, mb_per_unit: took.used.amount_of_each(mb) };
-            if rate.mb_per_s > best.mb_per_s {
-                best = rate;
-            }
+            best = best.best(Rate { mb_per_s: mb / took.seconds, mb_per_unit: took.used.amount_of_each(mb) });
             plain = plain.min(plain_loop(folder.path(), arguments.files, matching)?);
         }
         println!("| {} |{} {:.0} |", over.name(), best.cell(), bytes as f64 / plain / 1e6);

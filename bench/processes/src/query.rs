@@ -58,7 +58,7 @@ pub struct Took {
 }
 
 /// How fast a script is, and what that costs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Rate {
     /// Megabytes per second.
     pub mb_per_s: f64,
@@ -67,6 +67,11 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// The faster one.
+    pub fn best(self, other: Rate) -> Rate {
+        if other.mb_per_s > self.mb_per_s { other } else { self }
+    }
+
     /// Both, for a cell of a table.
     pub fn cell(&self) -> String {
         format!(" {:.1} ({:.1}) |", self.mb_per_s, self.mb_per_unit)
@@ -141,7 +146,7 @@ pub fn rate(
     script: impl Fn(u32) -> (String, Vec<i64>),
     (rounds, round_bytes): (u32, f64),
 ) -> anyhow::Result<Rate> {
-    let mut best = Rate { mb_per_s: 0.0, mb_per_unit: 0.0 };
+    let mut best = Rate::default();
     let (short, long) = (1, rounds + 1);
     for _ in 0..runs {
         let took = |rounds| {
@@ -153,9 +158,8 @@ pub fn rate(
         let Took { seconds: long_s, used } = took(long)?;
         let seconds = (long_s - start_s).max(long_s / 10.0);
         let mb_per_s = f64::from(long - short) * round_bytes / seconds / 1e6;
-        if mb_per_s > best.mb_per_s {
-            best = Rate { mb_per_s, mb_per_unit: used.amount_of_each(f64::from(long) * round_bytes / 1e6) };
-        }
+        let mb_per_unit = used.amount_of_each(f64::from(long) * round_bytes / 1e6);
+        best = best.best(Rate { mb_per_s, mb_per_unit });
     }
     Ok(best)
 }

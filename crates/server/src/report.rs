@@ -66,7 +66,7 @@ pub(crate) const DUPLICATE_COLUMN: &str = "42701";
 pub(crate) const WRONG_OBJECT_TYPE: &str = "42809";
 pub(crate) const PROGRAM_LIMIT: &str = "54000";
 pub(crate) const INSUFFICIENT_RESOURCES: &str = "53000";
-const INTERNAL_ERROR: &str = "XX000";
+pub(crate) const INTERNAL_ERROR: &str = "XX000";
 
 impl Report {
     pub fn error(code: &'static str, message: impl Into<String>) -> Report {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use tidemill_connect::tls::TlsServer;
+use tidemill_engine::{Clock, ThreadTime};
 use tidemill_service::Runtime;
 
 use crate::authentication::LoginAttempts;
@@ -55,13 +55,7 @@ impl Default for ServerOptions {
 const KEEPING_SESSIONS: usize = 32;
 
 /// A thread of theirs has freed little before it has worked for this long.
-const WORK_UNTIL_RELEASE: Duration = Duration::from_millis(2);
-
-/// The processor time of this thread.
-fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
+const WORK_UNTIL_RELEASE_NS: u64 = 2_000_000;
 
 /// What all connections share.
 pub(crate) struct ServerState {
@@ -80,17 +74,17 @@ pub(crate) struct ServerState {
 }
 
 impl ServerState {
-    /// After an answer: with many active sessions, the thread's free memory is for all of them. `released_at`: the processor time
+    /// After an answer: with many active sessions, the thread's free memory is for all of them. `released_ns`: the processor time
     /// of the thread when it was last released.
-    pub fn release_memory(&self, released_at: &mut Duration) {
+    pub fn release_memory(&self, released_ns: &mut u64) {
         let Some(release) = self.options.release_memory else { return };
         if self.active_sessions.load(Ordering::Relaxed) <= KEEPING_SESSIONS {
             return;
         }
-        let now = thread_time();
-        if now.saturating_sub(*released_at) >= WORK_UNTIL_RELEASE {
+        let now_ns = ThreadTime.now_ns();
+        if now_ns.saturating_sub(*released_ns) >= WORK_UNTIL_RELEASE_NS {
             release();
-            *released_at = now;
+            *released_ns = now_ns;
         }
     }
 

@@ -142,9 +142,9 @@ fn what_has_to_be_held_as_a_whole_is_refused_as_before() {
 fn an_error_behind_many_rows_and_a_cancelled_answer_end_with_their_reasons() {
     run(async {
         let Served { server: _server, client, readers, .. } = served().await;
-        let last =
+        let always_wrong =
             format!("SELECT CAST(text || CAST(value / {} AS VARCHAR) AS BIGINT) AS n FROM large", ROWS - 1);
-        let expected = client.query(&format!("{last} LIMIT 1"), &[]).await.unwrap_err();
+        let expected = client.query(&format!("{always_wrong} LIMIT 1"), &[]).await.unwrap_err();
         let wrong = format!(
             "SELECT text, CASE WHEN value = {} THEN CAST(text AS BIGINT) ELSE value END AS n FROM large",
             ROWS - 1
@@ -227,5 +227,21 @@ fn an_answer_is_of_one_cycle_and_what_it_keeps_of_a_view_that_goes_on_counts() {
         assert!(most > held + (1 << 20), "{most} bytes, at first {held}");
         client.batch_execute("COMMIT").await.unwrap();
         assert_eq!(readers.held(), 0);
+    });
+}
+
+#[test]
+fn a_value_of_execute_may_be_large() {
+    run(async {
+        let Served { server: _server, client, .. } = served().await;
+        client.batch_execute("PREPARE p AS SELECT length($1) AS n").await.unwrap();
+        for (value, length) in [("repeat('x', 6000000)", "6000000"), ("'small'", "5")] {
+            let messages = client.simple_query(&format!("EXECUTE p({value})")).await.unwrap();
+            let rows = messages.iter().filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => row.get(0),
+                _ => None,
+            });
+            assert_eq!(rows.collect::<Vec<_>>(), [length], "{value}");
+        }
     });
 }

@@ -292,14 +292,19 @@ impl Session {
                 planned
             }
         };
-        Ok(match planned {
+        Ok(self.reply(planned))
+    }
+
+    /// What was planned, with what is needed to start it.
+    pub(crate) fn reply(&self, planned: Planned) -> Reply {
+        match planned {
             Planned::Done(text) => Reply::Done(text),
             Planned::Rows(rows) => Reply::Rows(rows),
             Planned::Batches(batches) => Reply::Batches(batches),
             Planned::Text(text) => Reply::Text(text),
             Planned::Query(prepared) => Reply::Query(self.query(*prepared)),
             Planned::Analyze(prepared) => Reply::Analyze(self.query(*prepared)),
-        })
+        }
     }
 
     /// The types of a statement's parameters: those that are given, otherwise those that the statement implies, otherwise

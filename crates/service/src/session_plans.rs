@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidemill_engine::arrow::schema::SchemaRef;
-use tidemill_sql::{Answer, KeptPlan, Parameter, ParameterType, Planner, Statement, StatementKind};
+use tidemill_sql::{KeptPlan, Parameter, ParameterType, Planner, Statement, StatementKind};
 
 use crate::kept_plans::Planned;
 use crate::session::planning;
@@ -77,10 +77,7 @@ impl Session {
         let turns = Arc::clone(&self.turns);
         let _planning = planning(&turns, statement)?;
         let answer = self.planner.answer(&kept, statement, values);
-        Ok(answer.transpose()?.map(|answer| match answer {
-            Answer::Whole(rows) => Reply::Rows(rows),
-            Answer::Batches(batches) => Reply::Batches(batches),
-        }))
+        Ok(answer.transpose()?.map(|planned| self.reply(planned)))
     }
 
     /// The plan of a query against the version of the catalogue that its next query reads; `None`: it is to be planned each time.

@@ -65,7 +65,7 @@ pub use self::statement::declared::{
 pub use self::statement::*;
 pub use self::text::duration::{parse_bytes, parse_duration_ns};
 pub use self::text::{MAX_SCRIPT_BYTES, Problem, Script, ScriptLocation, Span, TextError, masked};
-pub use self::translate::{Answer, RowBatches};
+pub use self::translate::RowBatches;
 pub use self::turns::{Turn, Turns};
 pub use tidemill_connect::closest;
 pub use tidemill_operators::{Accumulator, Aggregate};

@@ -123,7 +123,7 @@ fn planned_for(planner: &mut Planner, text: &str, values: &[Parameter]) -> Answe
 fn kept_for(planner: &Planner, kept: &KeptPlan, asked: &Statement, values: &[Parameter]) -> Option<Answer> {
     let rows = planner.answer(kept, asked, values)?;
     Some(rows.map_err(|error| error.to_string()).and_then(|rows| {
-        let tidemill_sql::Answer::Whole(rows) = rows else { panic!("nobody has asked for batches") };
+        let Reply::Rows(rows) = rows else { panic!("nobody has asked for batches") };
         let text = planner.explain_answer(kept, asked, values).expect("it has been answered");
         Ok((shown(&rows), text.map_err(|error| error.to_string())?))
     }))

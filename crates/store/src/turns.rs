@@ -17,7 +17,7 @@ const LATER: u32 = 8;
 const LATER_MAX: Duration = Duration::from_millis(100);
 /// After this time without a change, those that compute are taken not to pause, and others are computed beside them.
 const STALL: Duration = Duration::from_millis(100);
-/// How often the next reader looks whether it was cancelled, or those that compute do not pause.
+/// How often the first of those that wait to begin, or to continue, looks whether it was cancelled, or is next by now.
 const LOOK: Duration = Duration::from_millis(20);
 /// How often the others look whether they were cancelled. A thousand of them take no time that the stream would notice.
 const LOOK_BEHIND: Duration = Duration::from_millis(200);
@@ -150,16 +150,16 @@ impl TurnState {
         let mut queue = self.lock();
         queue.last += 1;
         let later = LATER_MAX.min(computed.unwrap_or_default().saturating_mul(LATER));
-        let place = (begun - self.since + later, queue.last);
-        queue.waiting(has_begun).insert(place, thread::current());
+        let key = (begun - self.since + later, queue.last);
+        queue.waiting(has_begun).insert(key, thread::current());
         loop {
             let now = self.since.elapsed();
             if now.saturating_sub(queue.changed) > self.stall {
                 queue.stalled = queue.computing;
             }
-            let is_next = queue.next(self.begun_max, now).is_some_and(|(next, _)| *next == place);
+            let is_next = queue.next(self.begun_max, now).is_some_and(|(next, _)| *next == key);
             if is_next && queue.computing < self.at_once + queue.stalled {
-                queue.waiting(has_begun).remove(&place);
+                queue.waiting(has_begun).remove(&key);
                 queue.computing += 1;
                 queue.changed = now;
                 if !has_begun {
@@ -173,16 +173,18 @@ impl TurnState {
             }
             let is_too_late = !has_begun && begun.elapsed() > self.wait_max;
             if is_too_late || is_cancelled() {
-                queue.waiting(has_begun).remove(&place);
+                queue.waiting(has_begun).remove(&key);
                 self.wake_next(&queue);
                 return Err(match is_too_late {
                     true => busy(queue.computing, queue.waiting_count(), begun.elapsed()),
                     false => Cause::operation("the query was cancelled"),
                 });
             }
+            // While many have begun and none of them waits, nobody wakes the first of those that wait to begin.
+            let leads = queue.waiting(has_begun).first_key_value().is_some_and(|(first, _)| *first == key);
             drop(queue);
             // An unpark between the two is not lost: the thread then does not park.
-            thread::park_timeout(if is_next { LOOK } else { LOOK_BEHIND });
+            thread::park_timeout(if leads { LOOK } else { LOOK_BEHIND });
             queue = self.lock();
         }
     }

@@ -18,7 +18,6 @@ use crate::answers::KINDS;
 use crate::answers::files::{AnswerFiles, path_of};
 use crate::answers::tally::{Counts, Tally};
 use crate::bad_lines::BadLines;
-use crate::query;
 
 /// How often to check for the end of a run.
 const LOOK: Duration = Duration::from_millis(2);
@@ -97,8 +96,7 @@ impl Run {
 
         let tally = Tally::default();
         let files = AnswerFiles::create(&options.out, tally.clone()).map_err(RunError::Answers)?;
-        let mut plan = query::plan(options.partitions, history);
-        options.split.set_in(&mut plan);
+        let plan = options.plan(history);
         let processes = WorkerProcesses::new(options.processes);
         let engine = Engine::new().workers(options.workers).processes(processes).cycles(options.cycles);
         let engine = match &pool {
@@ -125,9 +123,7 @@ impl Run {
     pub fn run_member(options: &RunOptions, member: WorkerProcess) -> Result<(), RunError> {
         let control = Control::new(Arc::default(), options.strict);
         let history = Arc::new(history(options, &control)?);
-        let mut plan = query::plan(options.partitions, history);
-        options.split.set_in(&mut plan);
-        Ok(member.run(plan)?)
+        Ok(member.run(options.plan(history))?)
     }
 
     /// Rows of the history.

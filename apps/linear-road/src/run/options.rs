@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_engine::{CyclePolicy, Policy, PoolSettings};
+use tidemill_engine::{CyclePolicy, Plan, Policy, PoolSettings};
 
 use crate::InputSplit;
+use crate::expenditures::history::History;
 use crate::generator::GeneratorConfig;
-use crate::query::Partitions;
+use crate::query::{self, Partitions};
 
 /// Where the events of a run come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +124,13 @@ impl RunOptions {
             priority: None,
             deadline: None,
         }
+    }
+
+    /// The query of the run.
+    pub(super) fn plan(&self, history: Arc<History>) -> Plan {
+        let mut plan = query::plan(self.partitions, history);
+        self.split.set_in(&mut plan);
+        plan
     }
 
     /// The pool that the run asks for.

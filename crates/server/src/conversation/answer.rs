@@ -3,7 +3,7 @@
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::bytes_of_rows;
-use tidemill_service::{Cancellation, Error, RowStream, Session, Subscription, UnreadRows};
+use tidemill_service::{Cancellation, RowStream, Session, Subscription, UnreadRows};
 use tidemill_sql::RowBatches;
 
 use crate::connections::end_at_once;
@@ -76,7 +76,7 @@ impl Rows {
     /// Rows of views and tables that are computed as they are taken.
     pub fn computed(batches: RowBatches, session: &Session) -> Rows {
         let schema = Some(SchemaRef::clone(batches.schema()));
-        let source = batches.map(|batch| batch.map_err(|error| Report::from(Error::from(error))));
+        let source = batches.map(|batch| batch.map_err(Report::from));
         Rows::of(Some(Box::new(source)), schema, "SELECT", session)
     }
 

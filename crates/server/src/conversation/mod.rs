@@ -27,7 +27,6 @@ mod words;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidemill_service::{Role, Session};
 
@@ -98,7 +97,7 @@ pub(crate) struct Conversation<'a> {
     /// How often the session had been cancelled before the newest request.
     cancelled_before: u32,
     /// The processor time of its thread when what that had freed was last given to others.
-    released_at: Duration,
+    released_ns: u64,
 }
 
 /// What is kept of a session whose client sends nothing.
@@ -145,7 +144,7 @@ impl<'a> Conversation<'a> {
             cursors: BTreeMap::new(),
             savepoints: Vec::new(),
             cancelled_before: 0,
-            released_at: Duration::ZERO,
+            released_ns: 0,
         }
     }
 
@@ -255,7 +254,7 @@ impl<'a> Conversation<'a> {
     fn rest(&mut self) -> io::Result<()> {
         self.shared.connections.note(self.process, Activity::rest);
         self.writer.ready(self.transaction)?;
-        self.shared.release_memory(&mut self.released_at);
+        self.shared.release_memory(&mut self.released_ns);
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
-use crate::report::{OBJECT_NOT_READY, PROTOCOL_VIOLATION, Report};
+use crate::report::{INTERNAL_ERROR, OBJECT_NOT_READY, PROTOCOL_VIOLATION, Report};
 
 /// What is sent back.
 pub(super) type Answer = Response<UnsyncBoxBody<Bytes, io::Error>>;
@@ -61,6 +61,16 @@ pub(super) fn error(report: &Report) -> Value {
         error["position"] = json!(position);
     }
     error
+}
+
+/// Computes something on another thread: it may read from the disk or wait, and the thread that speaks HTTP waits for nothing. `failed`
+/// says what could not be done if it panics.
+pub(super) async fn computed<T: Send + 'static>(
+    compute: impl FnOnce() -> T + Send + 'static,
+    failed: &'static str,
+) -> Result<T, Refusal> {
+    let computed = tokio::task::spawn_blocking(compute).await;
+    computed.map_err(|_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR, failed))
 }
 
 /// The method is not one that this path accepts.

@@ -45,6 +45,7 @@ files! {
     "/logs.js" "logs.js" SCRIPT;
     "/map.js" "map.js" SCRIPT;
     "/places.js" "places.js" SCRIPT;
+    "/polled.js" "polled.js" SCRIPT;
     "/plan.js" "plan.js" SCRIPT;
     "/rows.js" "rows.js" SCRIPT;
     "/statement.js" "statement.js" SCRIPT;

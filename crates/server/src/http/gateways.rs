@@ -2,26 +2,26 @@
 
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
-use tidemill_service::StatusTables;
+use tidemill_service::{Runtime, StatusTables};
 
-use super::answer::{Answer, Refusal, json, starting};
+use super::answer::{Answer, computed, json, starting};
 use super::shared::HttpState;
 
-/// The rows of `SHOW GATEWAYS`, `SHOW FRAGMENTS` and `SHOW QUERIES`, each an object by the names of the columns.
+/// The names of the gateways, and the rows of `SHOW GATEWAYS`, `SHOW FRAGMENTS` and `SHOW QUERIES`, each an object by the names of the
+/// columns.
 pub(super) async fn answer(shared: &HttpState) -> Answer {
     let Some(runtime) = shared.runtime.get().cloned() else { return starting().answer() };
-    // A gateway that says nothing is waited for, and the thread that speaks HTTP waits for nothing.
-    match tokio::task::spawn_blocking(move || runtime.status_tables()).await {
-        Ok(tables) => json(StatusCode::OK, &shown(&tables)),
-        Err(_) => {
-            let message = "the gateways could not be asked";
-            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "XX000", message).answer()
-        }
+    // A gateway that says nothing is waited for.
+    match computed(move || shown(&runtime), "the gateways could not be asked").await {
+        Ok(shown) => json(StatusCode::OK, &shown),
+        Err(refusal) => refusal.answer(),
     }
 }
 
-fn shown(tables: &StatusTables) -> Value {
+fn shown(runtime: &Runtime) -> Value {
+    let tables = runtime.status_tables();
     json!({
+        "gateways": runtime.gateway_names(),
         "sources": objects(&StatusTables::GATEWAY_COLUMNS, &tables.gateways),
         "fragments": objects(&StatusTables::FRAGMENT_COLUMNS, &tables.fragments),
         "queries": objects(&StatusTables::QUERY_COLUMNS, &tables.queries),

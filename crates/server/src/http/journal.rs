@@ -5,19 +5,15 @@ use serde_json::{Value, json};
 use tidemill_engine::{JournalStatus, LogStatus, QueryNeeds, SnapshotStatus};
 use tidemill_service::Runtime;
 
-use super::answer::{Answer, Refusal, json, starting};
+use super::answer::{Answer, computed, json, starting};
 use super::shared::HttpState;
 
 /// The whole journal.
 pub(super) async fn answer(shared: &HttpState) -> Answer {
     let Some(runtime) = shared.runtime.get().cloned() else { return starting().answer() };
-    // It reads from the disk, and the thread that speaks HTTP waits for nothing.
-    match tokio::task::spawn_blocking(move || whole(&runtime)).await {
+    match computed(move || whole(&runtime), "the journal could not be looked at").await {
         Ok(whole) => json(StatusCode::OK, &whole),
-        Err(_) => {
-            let message = "the journal could not be looked at";
-            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "XX000", message).answer()
-        }
+        Err(refusal) => refusal.answer(),
     }
 }
 

@@ -9,7 +9,7 @@ use tidemill_engine::{Counter, PoolStatus};
 use tidemill_service::{QueryReport, QueryState, Runtime, StatusTables};
 use tidemill_sql::{QueryStatus, StoreStatistics, ViewHandle};
 
-use super::answer::{Answer, Refusal, whole};
+use super::answer::{Answer, computed, whole};
 use super::exposition;
 use super::families::{Families, MetricKind};
 use super::gateway_metrics::gateways;
@@ -30,14 +30,11 @@ struct Shown<'a> {
 /// All metrics, for Prometheus.
 pub(super) async fn answer(shared: &HttpState) -> Answer {
     let (started, runtime) = (shared.started, shared.runtime.get().cloned());
-    // Gateways may take their time, and the thread that speaks HTTP waits for nothing.
+    // Gateways may take their time.
     let text = move || exposition::text(&families(started, runtime.as_ref()));
-    match tokio::task::spawn_blocking(text).await {
+    match computed(text, "the metrics could not be collected").await {
         Ok(text) => whole(StatusCode::OK, TEXT, text),
-        Err(_) => {
-            let message = "the metrics could not be collected";
-            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "XX000", message).answer()
-        }
+        Err(refusal) => refusal.answer(),
     }
 }
 

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
 use tidemill_engine::Cut;
 
-use super::Planner;
+use super::{Planner, Reply};
 use super::deep_plans::{with_deep_stack, with_stack_for};
 use super::show::reads_text;
 use super::signature::shown_columns;
@@ -21,7 +21,7 @@ use crate::logical::{Provider, fold};
 use crate::statement::{Parameter, ParameterType, Statement, StatementKind, number};
 use crate::store::same_versions_of;
 use crate::text::TextError;
-use crate::translate::{Answer, is_static, read_as_tables, read_scalar_subqueries};
+use crate::translate::{is_static, read_as_tables, read_scalar_subqueries};
 
 /// The column of a text that becomes the value of a parameter.
 const TEXT: &str = "value";
@@ -32,12 +32,12 @@ const TEXT: &str = "value";
 /// answered.
 ///
 /// ```
-/// use tidemill_sql::{Answer, Parameter, ParameterType, Planner, divide};
+/// use tidemill_sql::{Parameter, ParameterType, Planner, Reply, divide};
 /// let planner = Planner::new();
 /// let statement = divide("SELECT $1 + 1 AS next", "example").unwrap()[0].read().unwrap();
 /// let kept = planner.keep(&statement, &[ParameterType::BigInt]).unwrap();
 /// let six = Parameter { kind: ParameterType::BigInt, value: Some("6".to_owned()) };
-/// let Some(Ok(Answer::Whole(rows))) = planner.answer(&kept, &statement, &[six]) else { panic!("a row") };
+/// let Some(Ok(Reply::Rows(rows))) = planner.answer(&kept, &statement, &[six]) else { panic!("a row") };
 /// assert_eq!((kept.columns().field(0).name().as_str(), rows.num_rows()), ("next", 1));
 /// ```
 #[derive(Debug)]
@@ -169,7 +169,7 @@ impl Planner {
         kept: &KeptPlan,
         statement: &Statement,
         values: &[Parameter],
-    ) -> Option<std::result::Result<Answer, TextError>> {
+    ) -> Option<std::result::Result<Reply, TextError>> {
         self.with_answerable(kept, statement, values, |plan| {
             self.answer_of(plan, &self.settings.memory_of_reader(), statement)
         })

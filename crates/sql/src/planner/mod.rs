@@ -73,15 +73,6 @@ pub enum Reply {
     Analyze(Box<Prepared>),
 }
 
-impl Reply {
-    fn of_answer(answer: Answer) -> Reply {
-        match answer {
-            Answer::Whole(rows) => Reply::Rows(rows),
-            Answer::Batches(batches) => Reply::Batches(batches),
-        }
-    }
-}
-
 /// Says what a statement means under a version of the catalogue, with the settings of a session. It opens no sink and runs
 /// nothing: what it gives is planned.
 ///
@@ -391,7 +382,7 @@ impl Planner {
         let failed = |error: DataFusionError| self.text_error(&error, statement);
         if is_static(&plan) {
             let memory = self.settings.memory_of_reader();
-            return self.answer_of(&plan, &memory, statement).map(Reply::of_answer).map_err(failed);
+            return self.answer_of(&plan, &memory, statement).map_err(failed);
         }
         let prepared = self.prepare(&plan, bound, statement).map_err(failed)?;
         Ok(Reply::Query(Box::new(prepared)))
@@ -403,14 +394,14 @@ impl Planner {
         plan: &LogicalPlan,
         memory: &MemoryBudget,
         statement: &Statement,
-    ) -> Result<Answer, DataFusionError> {
+    ) -> Result<Reply, DataFusionError> {
         let answer = match self.answers_in_batches {
             true => read_static_in_batches(plan, memory, &self.turns, statement)?,
             false => Answer::Whole(read_static_in_turns(plan, memory, &*self.turns)?),
         };
         Ok(match answer {
-            Answer::Whole(rows) => Answer::Whole(shown_rows(rows)?),
-            batches => batches,
+            Answer::Whole(rows) => Reply::Rows(shown_rows(rows)?),
+            Answer::Batches(batches) => Reply::Batches(batches),
         })
     }
 

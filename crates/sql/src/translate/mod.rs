@@ -55,9 +55,9 @@ pub(crate) use relation::{Kind, Relation, Role, Selection, Window};
 pub use row_batches::RowBatches;
 pub(crate) use scalar_subqueries::read_scalar_subqueries;
 pub(crate) use scan::{GivenStream, UsedSource};
-pub use static_table::Answer;
 pub(crate) use static_table::{
-    batch_answer, found_rows, is_static, read_static, read_static_in_batches, read_static_in_turns, scan_of,
+    Answer, batch_answer, found_rows, is_static, read_static, read_static_in_batches, read_static_in_turns,
+    scan_of,
 };
 
 use crate::refusal::refuse;

@@ -28,8 +28,10 @@ pub struct RowBatches {
     computing: Option<Computing>,
     turns: Arc<dyn Turns>,
     reads: Vec<FoundRows>,
-    /// What it holds of its own.
-    own: MemoryAccount,
+    /// What was copied of views and tables.
+    tables: MemoryAccount,
+    /// The first batches, as long as they were not taken.
+    waiting: MemoryAccount,
     /// What it holds of views that they do not have any more.
     outlived: MemoryAccount,
     /// For the places of errors.
@@ -38,17 +40,17 @@ pub struct RowBatches {
 
 impl RowBatches {
     pub(super) fn new(
-        first: Vec<RecordBatch>,
+        (first, waiting): (Vec<RecordBatch>, MemoryAccount),
         computing: Computing,
         turns: Arc<dyn Turns>,
-        reads: Vec<FoundRows>,
-        own: MemoryAccount,
+        (reads, tables): (Vec<FoundRows>, MemoryAccount),
         statement: Statement,
     ) -> Result<RowBatches> {
-        let schema = shown_rows(computing.whole(&first[..first.len().min(1)])?)?.schema();
-        let outlived = own.budget().account();
+        let without_rows: Vec<RecordBatch> = first.iter().take(1).map(|batch| batch.slice(0, 0)).collect();
+        let schema = shown_rows(computing.whole(&without_rows)?)?.schema();
+        let outlived = tables.budget().account();
         let (first, computing) = (first.into(), Some(computing));
-        Ok(RowBatches { first, schema, computing, turns, reads, own, outlived, statement })
+        Ok(RowBatches { first, schema, computing, turns, reads, tables, waiting, outlived, statement })
     }
 
     /// The columns.
@@ -58,7 +60,7 @@ impl RowBatches {
 
     fn compute(&mut self) -> Result<Option<RecordBatch>> {
         if let Some(batch) = self.first.pop_front() {
-            self.own.set(self.own.bytes().saturating_sub(bytes_of_rows(&batch) as u64));
+            self.waiting.set(self.waiting.bytes().saturating_sub(bytes_of_rows(&batch) as u64));
             return shown_rows(batch).map(Some);
         }
         let Some(computing) = &mut self.computing else { return Ok(None) };
@@ -90,8 +92,9 @@ impl Iterator for RowBatches {
             self.computing = None;
             self.first.clear();
             self.reads.clear();
-            self.own.set(0);
-            self.outlived.set(0);
+            for account in [&mut self.tables, &mut self.waiting, &mut self.outlived] {
+                account.set(0);
+            }
         }
         next
     }

@@ -129,7 +129,7 @@ pub(crate) fn scan_of(
 }
 
 /// The answer to a query.
-pub enum Answer {
+pub(crate) enum Answer {
     /// All its rows.
     Whole(RecordBatch),
     /// More than a few megabytes, computed as they are taken.
@@ -147,23 +147,39 @@ pub(crate) fn read_static_in_batches(
     statement: &Statement,
 ) -> Result<Answer> {
     let mut turn = turns.begin().map_err(turn_refused)?;
-    let (mut own, mut reads) = (memory.account(), Vec::new());
-    let plan = in_memory(plan, &mut reads, &mut own, turn.as_mut())?;
+    let (mut tables, mut reads) = (memory.account(), Vec::new());
+    let plan = in_memory(plan, &mut reads, &mut tables, turn.as_mut())?;
     let mut computing = match begin(plan, memory, turn.as_mut())? {
         Begun::Few(rows) => return Ok(Answer::Whole(rows)),
         Begun::Computing(computing) => computing,
     };
-    let (mut first, before) = (Vec::new(), own.bytes());
-    while let Some(batch) = computing.next(turn.as_mut())? {
-        own.grow("the answer", bytes_of_rows(&batch) as u64).map_err(limit_reached)?;
-        first.push(batch);
-        if own.bytes() - before >= FIRST_BYTES {
-            let turns = Arc::clone(turns);
-            let batches = RowBatches::new(first, computing, turns, reads, own, statement.clone())?;
-            return Ok(Answer::Batches(Box::new(batches)));
+    let mut answer = memory.account();
+    let (first, is_all) = take(&mut computing, turn.as_mut(), &mut answer, FIRST_BYTES)?;
+    if is_all {
+        return computing.whole(&first).map(Answer::Whole);
+    }
+    let (turns, statement) = (Arc::clone(turns), statement.clone());
+    let batches = RowBatches::new((first, answer), computing, turns, (reads, tables), statement)?;
+    Ok(Answer::Batches(Box::new(batches)))
+}
+
+/// The batches up to the end, or up to the first one behind so many bytes; and whether they are all. What has one batch is always whole.
+fn take(
+    computing: &mut Computing,
+    turn: &mut dyn Turn,
+    answer: &mut MemoryAccount,
+    bytes_max: u64,
+) -> Result<(Vec<RecordBatch>, bool)> {
+    let mut batches = Vec::new();
+    while let Some(batch) = computing.next(turn)? {
+        let is_large = answer.bytes() >= bytes_max;
+        answer.grow("the answer", bytes_of_rows(&batch) as u64).map_err(limit_reached)?;
+        batches.push(batch);
+        if is_large {
+            return Ok((batches, false));
         }
     }
-    computing.whole(&first).map(Answer::Whole)
+    Ok((batches, true))
 }
 
 /// DataFusion's answer to a plan over tables in memory.
@@ -176,11 +192,8 @@ fn answer_in_turns(plan: LogicalPlan, memory: &MemoryBudget, mut turn: Box<dyn T
         Begun::Few(rows) => return Ok(rows),
         Begun::Computing(computing) => computing,
     };
-    let (mut answer, mut rows) = (memory.account(), Vec::new());
-    while let Some(batch) = computing.next(turn.as_mut())? {
-        answer.grow("the answer", bytes_of_rows(&batch) as u64).map_err(limit_reached)?;
-        rows.push(batch);
-    }
+    let mut answer = memory.account();
+    let (rows, _) = take(&mut computing, turn.as_mut(), &mut answer, u64::MAX)?;
     computing.whole(&rows)
 }
 

@@ -11,7 +11,7 @@ use hyper::header::HeaderValue;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::{Schema, SchemaRef};
 use tidemill_engine::bytes_of_rows;
-use tidemill_service::{Error, Query, Reply, Session};
+use tidemill_service::{Query, Reply, Session};
 use tidemill_sql::{Statement, StatementKind, parse};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -117,7 +117,7 @@ impl Worker {
             Reply::Rows(rows) => ready(rows),
             Reply::Batches(batches) => {
                 let schema = Some(SchemaRef::clone(batches.schema()));
-                let batches = batches.map(|batch| batch.map_err(|error| Report::from(Error::from(error))));
+                let batches = batches.map(|batch| batch.map_err(Report::from));
                 Ok((Rows::Coming(Box::new(batches)), schema, None))
             }
             Reply::Text(text) => ready(plan_table(&text)),
