@@ -11,10 +11,10 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
 use tidemill_engine::Cut;
 
-use super::{Planner, Reply};
 use super::deep_plans::{with_deep_stack, with_stack_for};
 use super::show::reads_text;
 use super::signature::shown_columns;
+use super::{Planner, Reply};
 use crate::expressions::compiled::Compiled;
 use crate::logical::tree::{PlanTree, Tree};
 use crate::logical::{Provider, fold};
