@@ -6,9 +6,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::{ArrayRef, Float64Array, StringArray};
-use arrow_schema::DataType::{self, Float64, Utf8};
-use tidemill_wasm::{Function, Limits, Module};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray};
+use arrow_schema::DataType::{self, Float64, Int64, Utf8};
+use tidemill_wasm::{Aggregate, Function, Limits, Module, RowOperator};
 
 const ROWS: usize = 8192;
 const TIME: Duration = Duration::from_millis(1000);
@@ -58,6 +58,41 @@ fn measure(
     println!("{what:<40} defined in {:.1} ms", defined.as_secs_f64() * 1e3);
 }
 
+/// The mean of numbers, and the rises of whole numbers, for this many groups.
+fn measure_states(groups: u32) {
+    let of_rows: Vec<u32> = (0..ROWS as u32).map(|row| row % groups).collect();
+    let numbers: ArrayRef = Arc::new((0..ROWS).map(|row| Some(row as f64)).collect::<Float64Array>());
+    let module = Module::new(include_bytes!("../tests/mean.wat")).expect("a module");
+    let mean = Aggregate::new(&module, "mean", &[Float64], &[Int64, Float64], &Float64, Limits::default());
+    let mean = mean.expect("an aggregate");
+    let mut states = mean.states();
+    states.resize(groups as usize);
+    let per_row = per_row(|| mean.update(&mut states, &of_rows, &[Arc::clone(&numbers)]).expect("states"));
+    println!("{:<40} {groups:>5} groups         {per_row:>10.1} ns per row", "mean (an aggregate)");
+
+    let whole: ArrayRef =
+        Arc::new((0..ROWS as i64).map(|row| Some(row * 7919 % 1000)).collect::<Int64Array>());
+    let types = [Int64, Int64];
+    let module = Module::new(include_bytes!("../tests/rises.wat")).expect("a module");
+    let rises = RowOperator::new(&module, "rises", &types, &types, &types, Limits::default());
+    let rises = rises.expect("an operator");
+    let mut states = rises.states();
+    states.resize(groups as usize);
+    let columns = [Arc::clone(&whole), whole];
+    let per_row = self::per_row(|| drop(rises.call(&mut states, &of_rows, &columns).expect("rows")));
+    println!("{:<40} {groups:>5} keys           {per_row:>10.1} ns per row", "rises (a function of rows)");
+}
+
+/// The processor time of calls with whole batches.
+fn per_row(mut call: impl FnMut()) -> f64 {
+    let (started, used, mut calls) = (Instant::now(), used_ns(), 0_u32);
+    while started.elapsed() < TIME {
+        call();
+        calls += 1;
+    }
+    (used_ns() - used) / f64::from(calls) / ROWS as f64
+}
+
 /// The processor time of this thread, as Linux counts it.
 fn used_ns() -> f64 {
     let counted = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
@@ -76,6 +111,7 @@ fn main() {
     let texts: ArrayRef =
         Arc::new((0..ROWS).map(|row| Some(format!("sensor {row}"))).collect::<StringArray>());
     measure("capitals of 11 letters, by batch", shout.as_bytes(), "f", &[Utf8], &Utf8, &[texts]);
+    [1, 100, ROWS as u32].into_iter().for_each(measure_states);
     let mut arguments = std::env::args().skip(1);
     if let (Some(path), Some(symbol)) = (arguments.next(), arguments.next()) {
         let module = std::fs::read(&path).expect("a file");

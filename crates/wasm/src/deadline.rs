@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::failure::Fault;
 
+/// How long a call takes at most.
+pub(crate) const TIME_MAX: Duration = Duration::from_secs(60);
+
 /// When a call has to be over. Each row is limited by its fuel, but there may be many.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {

@@ -6,18 +6,13 @@ use std::time::Duration;
 use arrow_array::{Array, ArrayRef, new_empty_array};
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
-use wasmi::{FuncType, ValType};
 
-use crate::batch_layout::ALLOCATE;
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, TIME_MAX};
 use crate::failure::Fault;
 use crate::instances::Instances;
-use crate::numbers::number_type;
 use crate::repeats::Repeats;
+use crate::signature::takes_batches;
 use crate::{Failure, Limits, Module, ModuleError, batches, rows};
-
-/// How long a call takes at most.
-const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A function of a module. It can be called by several threads.
 pub struct Function {
@@ -43,20 +38,9 @@ impl Function {
         result: &DataType,
         limits: Limits,
     ) -> Result<Function, ModuleError> {
-        let kind = module.function(symbol).ok_or_else(|| not_exported(module, symbol))?;
-        let takes_batches = if is_of_numbers(kind, arguments, result) {
-            false
-        } else {
-            check_batches(module, symbol, kind, arguments, result)?;
-            true
-        };
+        let takes_batches = takes_batches(module, symbol, arguments, result)?;
         let instances = Instances::new(module.clone(), limits);
-        instances.try_one().map_err(|failure| {
-            ModuleError::new(
-                format!("the module cannot be started: {failure}"),
-                "correct the module, or define the function with a larger memory",
-            )
-        })?;
+        instances.try_start()?;
         Ok(Function {
             instances,
             symbol: symbol.to_owned(),
@@ -173,78 +157,6 @@ impl Function {
 impl std::fmt::Debug for Function {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Function").field("symbol", &self.symbol).finish_non_exhaustive()
-    }
-}
-
-fn not_exported(module: &Module, symbol: &str) -> ModuleError {
-    let names = module.exported_functions();
-    let hint = match names.as_slice() {
-        [] => "export it from the module: for Rust, #[unsafe(no_mangle)] pub extern \"C\" fn".to_owned(),
-        names => format!("it exports {}", names.iter().take(20).copied().collect::<Vec<_>>().join(", ")),
-    };
-    ModuleError::new(format!("the module exports no function `{symbol}`"), hint)
-}
-
-fn is_of_numbers(kind: &FuncType, arguments: &[DataType], result: &DataType) -> bool {
-    let wanted: Option<Vec<ValType>> = arguments.iter().map(number_type).collect();
-    wanted.is_some_and(|wanted| kind.params() == wanted.as_slice())
-        && number_type(result).is_some_and(|result| kind.results() == [result])
-}
-
-fn check_batches(
-    module: &Module,
-    symbol: &str,
-    kind: &FuncType,
-    arguments: &[DataType],
-    result: &DataType,
-) -> Result<(), ModuleError> {
-    let of_batches = [ValType::I32, ValType::I32, ValType::I32];
-    let numbers: Option<Vec<ValType>> = arguments.iter().map(number_type).collect();
-    let by_row = numbers.zip(number_type(result)).map(|(numbers, result)| text(&numbers, &[result]));
-    if kind.params() != of_batches || !kind.results().is_empty() {
-        let found = text(kind.params(), kind.results());
-        let hint = match by_row {
-            Some(by_row) => {
-                format!("for these types it has to be {by_row}, or {} for batches", text(&of_batches, &[]))
-            }
-            None => {
-                format!("for these types it has to be {}, for batches of columns", text(&of_batches, &[]))
-            }
-        };
-        return Err(ModuleError::new(format!("function `{symbol}` of the module is {found}"), hint));
-    }
-    if let Some(other) = arguments.iter().chain([result]).find(|data_type| !batches::is_passed(data_type)) {
-        return Err(ModuleError::new(
-            format!("values of type {other} cannot be passed to a module"),
-            "use BOOLEAN, integers, REAL, DOUBLE, DATE, TIMESTAMP, TEXT or BYTEA, and cast where it is called",
-        ));
-    }
-    if !module.has_memory() {
-        let message = format!("function `{symbol}` takes batches, but the module does not export its memory");
-        return Err(ModuleError::new(message, "export it as `memory`"));
-    }
-    let allocates = module.function(ALLOCATE);
-    let fits =
-        allocates.is_some_and(|kind| kind.params() == [ValType::I32] && kind.results() == [ValType::I32]);
-    match fits {
-        true => Ok(()),
-        false => Err(ModuleError::new(
-            format!("function `{symbol}` takes batches, but the module does not export `{ALLOCATE}`"),
-            format!(
-                "export {ALLOCATE} of type (i32) -> i32, which gives the place of that number of free bytes"
-            ),
-        )),
-    }
-}
-
-/// A type as it is written in WebAssembly's own texts.
-fn text(parameters: &[ValType], results: &[ValType]) -> String {
-    let list = |types: &[ValType]| {
-        types.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect::<Vec<_>>().join(", ")
-    };
-    match results {
-        [one] => format!("({}) -> {}", list(parameters), list(&[*one])),
-        other => format!("({}) -> ({})", list(parameters), list(other)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use wasmi::{Func, Instance, Memory, Store, StoreLimits, StoreLimitsBuilder, TrapCode};
 
 use crate::failure::{Fault, out_of_memory};
-use crate::{Failure, Limits, Module};
+use crate::{Limits, Module, ModuleError};
 
 /// How many elements all tables of an instance have at most.
 const TABLE_ELEMENTS_MAX: usize = 10_000;
@@ -123,8 +123,13 @@ impl Instances {
     }
 
     /// Makes an instance, so that one that cannot be made is found when the function is defined.
-    pub fn try_one(&self) -> Result<(), Failure> {
-        self.with(|_| Ok(())).map_err(Fault::final_failure)
+    pub fn try_start(&self) -> Result<(), ModuleError> {
+        self.with(|_| Ok(())).map_err(|fault| {
+            ModuleError::new(
+                format!("the module cannot be started: {}", fault.final_failure()),
+                "correct the module, or define the function with a larger memory",
+            )
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Idle>> {

@@ -9,6 +9,9 @@
 //! - **A row at a time**, if the exported function takes and returns numbers. NULL among the arguments gives NULL.
 //! - **A batch at a time**, if the exported function has the type `(i32, i32, i32) -> ()`: see [`batch_layout`].
 //!
+//! An [`Aggregate`] and a [`RowOperator`] also have states, of groups or keys. [`States`] keeps them outside of the module,
+//! as columns, so that they can be saved, moved and merged without it.
+//!
 //! ```
 //! use std::sync::Arc;
 //! use arrow_array::{ArrayRef, Float64Array};
@@ -26,19 +29,32 @@
 
 pub mod batch_layout;
 
+mod aggregate;
 mod batches;
 mod deadline;
 mod failure;
 mod function;
+mod grouped;
+mod image;
 mod instances;
 mod limits;
+mod memory;
 mod module;
 mod numbers;
 mod repeats;
+mod row_operator;
 mod rows;
 mod sections;
+mod signature;
+mod state_column;
+mod states;
+mod steps;
 
+pub use self::aggregate::Aggregate;
 pub use self::failure::Failure;
 pub use self::function::Function;
+pub use self::grouped::Emitted;
 pub use self::limits::Limits;
 pub use self::module::{MODULE_BYTES_MAX, Module, ModuleError, digest};
+pub use self::row_operator::{RowOperator, RowsGiven};
+pub use self::states::States;
