@@ -120,6 +120,7 @@ pub use tidemill_core::counters::Counter;
 pub use tidemill_core::error::{Cause, Fault, OperatorError, SinkError, chain};
 pub use tidemill_core::latency::ResponseTimes;
 pub use tidemill_core::memory::{Bytes, bytes_of_rows};
+pub use tidemill_core::output::Port;
 pub use tidemill_core::sink::Arrivals;
 pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
