@@ -85,7 +85,7 @@ fn the_summary_has_what_every_process_left_out() {
         let folder = folder_with(&[("p.sql", UNFIT), ("s.csv", &rows)]);
         let told = ended(folder.path(), &[&["run", "p.sql"], arguments].concat()).expect(0).stderr;
         let line = |words: &str| told.lines().find(|line| line.contains(words)).unwrap_or(&told).to_owned();
-        let lines = ["could not be used", "did not fit", "came too late"].map(line);
+        let lines = ["could not be used", "could not be computed", "came too late"].map(line);
         (lines, told.matches("is NULL for k").count(), told)
     };
     let (alone, samples, told) = run(&["--workers", "3"]);

@@ -93,15 +93,13 @@ const TOTALS: &str = "CREATE SOURCE s (ts TIMESTAMP NOT NULL, n BIGINT, WATERMAR
 /// Two numbers whose sum does not fit, and one behind their window.
 const LARGE: &str =
     "ts,n\n2026-01-01T00:00:01,9223372036854775807\n2026-01-01T00:00:02,1\n2026-01-01T00:00:30,1\n";
-const NULL_RESULT: &str = "1 result did not fit, which --strict does not allow";
+const NULL_RESULT: &str = "1 result could not be computed, which --strict does not allow";
 
 #[test]
 fn a_result_that_does_not_fit_ends_a_pipeline() {
     let script = TOTALS.replace("FOLLOW", "false");
     let folder = folder_with(&[("large.csv", LARGE), ("p.sql", &script)]);
-    ended(folder.path(), &["run", "p.sql"])
-        .expect(0)
-        .tells(&["1 result did not fit the result type and is NULL"]);
+    ended(folder.path(), &["run", "p.sql"]).expect(0).tells(&["1 result could not be computed and is NULL"]);
     fs::remove_file(folder.path().join("out.csv")).unwrap();
     ended(folder.path(), &["run", "--strict", "p.sql"])
         .expect(2)

@@ -143,7 +143,7 @@ impl Arguments {
             Some((name, _)) => {
                 let hint = crate::closest(name, known.iter().copied());
                 let hint = hint.map_or(String::new(), |name| format!("; did you mean {name}?"));
-                let known = known.join(", ");
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 Err(Cause::user(format!("{}() has no argument {name}; it has {known}{hint}", self.function)))
             }
         }
@@ -170,6 +170,14 @@ impl Arguments {
 
     pub(crate) fn wrong(&self, name: &str, value: &Value, expected: &str) -> Cause {
         Cause::user(format!("{}(): {name} must be {expected}, found {value}", self.function))
+    }
+}
+
+impl fmt::Display for Arguments {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let positional = self.positional.iter().map(Value::to_string);
+        let named = self.named.iter().map(|(name, value)| format!("{name} => {value}"));
+        formatter.write_str(&positional.chain(named).collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_engine::{Cause, Operator};
 
@@ -37,6 +38,45 @@ pub struct BoundOperator {
 impl fmt::Debug for BoundOperator {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("BoundOperator").field("output", &self.output).finish_non_exhaustive()
+    }
+}
+
+/// An operator with known inputs and arguments.
+pub(crate) struct BoundCall {
+    /// The columns of its rows.
+    pub output: SchemaRef,
+    /// See [`BoundOperator::keys`].
+    pub keys: Vec<Vec<String>>,
+    /// See [`BoundOperator::carried`].
+    pub carried: Vec<String>,
+    pub make: Make,
+}
+
+/// Makes the instance of a partition.
+pub(crate) type Make = Arc<dyn Fn(u32, &CallContext) -> Box<dyn Operator> + Send + Sync>;
+
+/// Reports a row that is left out: the reason, and rows of which it is the first.
+pub(crate) type LeaveOut = Arc<dyn Fn(&str, &RecordBatch) + Send + Sync>;
+
+/// What an instance has of the query.
+#[derive(Clone)]
+pub(crate) struct CallContext {
+    /// Reports a row that it leaves out, with the reason.
+    pub leave_out: LeaveOut,
+    /// How many keys a partition may have.
+    pub keys_max: usize,
+}
+
+impl From<BoundOperator> for BoundCall {
+    fn from(bound: BoundOperator) -> BoundCall {
+        let BoundOperator { output, keys, carried, factory } = bound;
+        BoundCall { output, keys, carried, make: Arc::new(move |partition, _| factory(partition)) }
+    }
+}
+
+impl fmt::Debug for BoundCall {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("BoundCall").field("output", &self.output).finish_non_exhaustive()
     }
 }
 

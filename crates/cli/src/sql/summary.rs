@@ -79,11 +79,7 @@ fn undone(status: &QueryStatus) -> Vec<String> {
     let kinds: [(&Faults, &dyn Fn(u64) -> String); 3] = [
         (&status.faults, &|count| format!("{} and {} skipped", unusable(&status.faults), were(count))),
         (&status.null_results, &|count| {
-            format!(
-                "{} did not fit the result type and {} NULL",
-                quantity::counted(count, "result"),
-                is_now(count)
-            )
+            format!("{} could not be computed and {} NULL", quantity::counted(count, "result"), is_now(count))
         }),
         (&status.refused, &|count| {
             format!(
@@ -105,8 +101,10 @@ pub(crate) fn refused(status: &QueryStatus) -> String {
         let what = format!("{}, which --strict does not allow", unusable(&status.faults));
         texts.push(with_samples(&what, &status.faults));
     }
-    let left: &[(&Faults, &str, &str)] =
-        &[(&status.null_results, "result", "did not fit"), (&status.refused, "row", "refused by a sink")];
+    let left: &[(&Faults, &str, &str)] = &[
+        (&status.null_results, "result", "could not be computed"),
+        (&status.refused, "row", "refused by a sink"),
+    ];
     for (faults, what, why) in left.iter().filter(|(faults, ..)| faults.count > 0) {
         let were = if *what == "row" { format!("{} ", were(faults.count)) } else { String::new() };
         let counted = quantity::counted(faults.count, what);

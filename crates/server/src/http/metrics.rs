@@ -147,7 +147,7 @@ fn left_out(families: &mut Families, shown: &[Shown<'_>]) {
         ),
         ("tidemill_rows_skipped_total", "Rows that were left out on request.", |status| status.skipped),
         ("tidemill_rows_refused_total", "Rows that a sink's target refused.", |status| status.refused.count),
-        ("tidemill_results_null_total", "Results that did not fit their type and are NULL.", |status| {
+        ("tidemill_results_null_total", "Results that could not be computed and are NULL.", |status| {
             status.null_results.count
         }),
     ];

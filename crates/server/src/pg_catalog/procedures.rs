@@ -13,6 +13,7 @@ pub(super) const PG_PROC: &[(&str, CellKind)] = &[
     ("proowner", Number),
     ("prokind", Text),
     ("proretset", Flag),
+    ("pronargs", Number),
     ("prorettype", Number),
     ("proargtypes", Numbers),
 ];
@@ -43,8 +44,9 @@ pub(super) fn rows(functions: &[ListedFunction]) -> Vec<Vec<Cell>> {
             function.name.as_str().into(),
             PUBLIC.into(),
             OWNER.into(),
-            "f".into(),
+            if function.is_aggregate { "a" } else { "f" }.into(),
             function.value.is_none().into(),
+            (function.parameters.len() as i64).into(),
             result.into(),
             Cell::Numbers(function.parameters.iter().map(|(_, name)| type_of(name)).collect()),
         ]

@@ -1,5 +1,6 @@
 //! Our aggregate functions, known to DataFusion's planner, and run by it over input that has ended.
 
+pub(crate) mod loaded_aggregate;
 pub(crate) mod native_aggregate;
 pub(crate) mod own_accumulator;
 pub(crate) mod own_aggregate;

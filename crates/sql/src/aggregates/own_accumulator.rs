@@ -7,11 +7,17 @@ use datafusion::arrow::array::{ArrayRef, BooleanArray};
 use datafusion::arrow::datatypes::{Field, FieldRef};
 use datafusion::common::{DataFusionError, Result, ScalarValue, not_impl_err};
 use datafusion::logical_expr::{Accumulator as ForeignAccumulator, EmitTo, GroupsAccumulator};
-use tidemill_engine::Cause;
+use tidemill_engine::{Cause, Fault};
 use tidemill_operators::{Accumulator, Aggregate};
 
+use crate::limit_reached::stopped;
+
+/// What a limit forbids stops the query, and leaves out no row.
 fn failed(cause: Cause) -> DataFusionError {
-    DataFusionError::Execution(cause.to_string())
+    match cause.fault {
+        Fault::Resource => stopped(cause),
+        _ => DataFusionError::Execution(cause.to_string()),
+    }
 }
 
 /// The columns of a partial result.

@@ -33,13 +33,15 @@ pub struct ListedKey {
     pub is_unique: bool,
 }
 
-/// A function that is defined in SQL.
+/// A function that is defined in SQL, or whose code is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedFunction {
     /// Its name.
     pub name: String,
     /// Its parameters with their types, as they were written.
     pub parameters: Vec<(String, String)>,
+    /// Whether it is an aggregate.
+    pub is_aggregate: bool,
     /// The type of its value; `None`: it gives rows.
     pub value: Option<String>,
     /// The columns of its rows with their types; none if it gives a value.
@@ -67,7 +69,9 @@ impl Catalog {
                 FunctionResult::Value((data_type, _)) => (Some(data_type.to_string()), Vec::new()),
                 FunctionResult::Rows(columns) => (None, typed(columns)),
             };
-            Some(ListedFunction { name: name.clone(), parameters: typed(&create.parameters), value, columns })
+            let (name, is_aggregate) = (name.clone(), create.is_aggregate);
+            let parameters = typed(&create.parameters);
+            Some(ListedFunction { name, parameters, is_aggregate, value, columns })
         };
         self.defined.iter().filter_map(listed).collect()
     }

@@ -12,11 +12,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
-use super::loaded::DIGEST_MARK;
+use super::loaded::is_in_plans;
 use super::size::{levels, nodes};
 use super::unused_names::UnusedNames;
 use super::values::{as_written, parameter, typed, with_values};
-use super::{DefinedFunction, DefinedFunctions, Meaning, NODES_MAX};
+use super::{DefinedFunction, DefinedFunctions, Loaded, Meaning, NODES_MAX};
 use crate::refusal::refuse_at;
 use crate::statement::{MAX_DEPTH, StatementKind, TABLE_FUNCTIONS, called, calls_in, parse};
 use crate::text::walk::{walk_expressions_mut, walk_mut};
@@ -56,7 +56,7 @@ impl<'a> Expansion<'a> {
         functions: &'a DefinedFunctions,
     ) -> Result<Option<Expanded<T>>> {
         let calls = calls_in(tree);
-        let is_hidden = |name: &&String| name.contains(DIGEST_MARK) && !functions.contains_key(*name);
+        let is_hidden = |name: &&String| is_in_plans(name) && !functions.contains_key(*name);
         if let Some(name) = calls.iter().find(is_hidden) {
             return plan_err!("Invalid function '{name}'");
         }
@@ -127,8 +127,10 @@ impl<'a> Expansion<'a> {
         };
         let place = if place == TokenSpan::empty() { name.span() } else { place };
         let Some(function) = called(name).and_then(|name| self.functions.get(&name)) else { return Ok(()) };
-        let Meaning::Rows(query) = &function.result else {
-            return Err(no_rows(function, place));
+        let query = match &function.result {
+            Meaning::Rows(query) => Some(query),
+            Meaning::Loaded(Loaded::Operator(_)) => None,
+            Meaning::Value(_) | Meaning::Loaded(_) => return Err(no_rows(function, place)),
         };
         let alias = alias.clone().unwrap_or_else(|| TableAlias {
             explicit: true,
@@ -136,6 +138,10 @@ impl<'a> Expansion<'a> {
             columns: Vec::new(),
             at: None,
         });
+        let Some(query) = query else {
+            name_operator(relation, function, alias);
+            return Ok(());
+        };
         let named = self.rows(function, query, args, place)?;
         *relation = unnamed_table(vec![Ident::with_quote('"', named)].into(), None);
         if let TableFactor::Table { alias: its_alias, .. } = relation {
@@ -169,7 +175,7 @@ impl Expansion<'_> {
             if let Expr::Function(call) = value
                 && let FunctionArguments::List(list) = &call.args
                 && let Some(function) = called(&call.name).and_then(|name| self.functions.get(&name))
-                && let Meaning::Rows(_) = function.result
+                && gives_rows(function)
             {
                 let relation = unnamed_table(call.name.clone(), Some(list.args.clone()));
                 match all_rows(relation) {
@@ -200,7 +206,7 @@ impl VisitorMut for Expansion<'_> {
                 && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(of)))] =
                     list.args.as_slice()
                 && let Some(function) = called(&of.name).and_then(|name| self.functions.get(&name))
-                && let Meaning::Value(_) | Meaning::Loaded(_) = function.result
+                && !gives_rows(function)
             {
                 return ControlFlow::Break(Box::new(no_rows(function, of.name.span())));
             }
@@ -239,8 +245,13 @@ impl VisitorMut for Expansion<'_> {
         };
         let value = match &function.result {
             Meaning::Value(body) => self.value(call, function, body),
-            Meaning::Loaded(loaded) => loaded_call(call, function, loaded.name()),
-            Meaning::Rows(_) => {
+            Meaning::Loaded(Loaded::Scalar(loaded)) => {
+                plain_values(call, function).map(|values| loaded_call(call, values, loaded.name()))
+            }
+            Meaning::Loaded(Loaded::Aggregate(loaded)) => {
+                values_of(call, function).map(|values| loaded_call(call, values, loaded.name()))
+            }
+            Meaning::Rows(_) | Meaning::Loaded(Loaded::Operator(_)) => {
                 let message = format!("{}() is a function of rows, not of values", function.name);
                 Err(refuse_at(call.name.span(), message, "call it in FROM"))
             }
@@ -309,9 +320,17 @@ fn plain_values(call: &Function, function: &DefinedFunction) -> Result<Vec<Expr>
     }
 }
 
+/// The values of a call of an aggregate, which may also have FILTER and the like.
+fn values_of(call: &Function, function: &DefinedFunction) -> Result<Vec<Expr>> {
+    let place = call.name.span();
+    match &call.args {
+        FunctionArguments::List(list) => cast_values(function, &list.args, place),
+        _ => Err(not_plain(&function.name, place)),
+    }
+}
+
 /// The call of the code, by its name in plans.
-fn loaded_call(call: &Function, function: &DefinedFunction, name: &str) -> Result<Expr> {
-    let values = plain_values(call, function)?;
+fn loaded_call(call: &Function, values: Vec<Expr>, name: &str) -> Expr {
     let mut loaded = call.clone();
     let ident = Ident { span: call.name.span(), ..Ident::with_quote('"', name) };
     loaded.name = vec![ident].into();
@@ -319,7 +338,24 @@ fn loaded_call(call: &Function, function: &DefinedFunction, name: &str) -> Resul
         list.args =
             values.into_iter().map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value))).collect();
     }
-    Ok(Expr::Function(loaded))
+    Expr::Function(loaded)
+}
+
+/// Names the code in place of the function.
+fn name_operator(relation: &mut TableFactor, function: &DefinedFunction, alias: TableAlias) {
+    let Meaning::Loaded(loaded) = &function.result else { return };
+    let (TableFactor::Table { name, alias: its_alias, .. }
+    | TableFactor::Function { name, alias: its_alias, .. }) = relation
+    else {
+        return;
+    };
+    let ident = Ident { span: name.span(), ..Ident::with_quote('"', loaded.name()) };
+    (*name, *its_alias) = (vec![ident].into(), Some(alias));
+}
+
+/// Whether a function is called in FROM.
+fn gives_rows(function: &DefinedFunction) -> bool {
+    matches!(function.result, Meaning::Rows(_) | Meaning::Loaded(Loaded::Operator(_)))
 }
 
 fn no_rows(function: &DefinedFunction, place: TokenSpan) -> DataFusionError {

@@ -1,145 +1,161 @@
-//! Functions whose code is loaded, as DataFusion calls them.
+//! Functions whose code is loaded, by their names in plans.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
-use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{DataFusionError, Result, ScalarValue};
-use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
-use tidemill_engine::Cause;
-use tidemill_wasm::{Failure, Function};
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
-use crate::limit_reached::stopped;
+use super::LoadedOperator;
 
 /// Between the name of a function and the digest of its code, in plans.
-pub(super) const DIGEST_MARK: char = '@';
+const DIGEST_MARK: char = '@';
+/// How many digits of the digest are in the name.
+const DIGITS: usize = 24;
 
-/// A function whose code is loaded. Its name in plans is made of its own and of what it computes, because plans as text
-/// say which queries compute the same.
-pub(crate) struct LoadedFunction {
-    name: String,
-    /// In messages.
-    shown: String,
-    signature: Signature,
-    function: Function,
+/// The name of a function in plans. It is made of its own and of what it computes, because plans as text say which queries
+/// compute the same.
+pub(crate) fn name_in_plans(shown: &str, digest: &str) -> String {
+    format!("{shown}{DIGEST_MARK}{}", &digest[..DIGITS.min(digest.len())])
 }
 
-impl LoadedFunction {
-    /// A function, with the digest of all that it is defined by.
-    pub fn scalar(shown: &str, digest: &str, function: Function) -> ScalarUDF {
-        let signature = match function.arguments() {
-            [] => Signature::nullary(Volatility::Immutable),
-            arguments => Signature::exact(arguments.to_vec(), Volatility::Immutable),
-        };
-        let name = format!("{shown}{DIGEST_MARK}{digest}");
-        ScalarUDF::new_from_impl(LoadedFunction { name, shown: shown.to_owned(), signature, function })
-    }
-
-    fn failed(&self, failure: &Failure) -> DataFusionError {
-        let message = format!("{}: {failure}", self.shown);
-        match failure.stops() {
-            true => stopped(Cause::resource(message)),
-            false => DataFusionError::Execution(message),
+/// A text for people, in which functions have the names that they were given.
+pub(crate) fn without_digests(text: &str) -> String {
+    let mut parts = text.split(DIGEST_MARK);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')).count();
+        match digits == DIGITS {
+            true => plain.push_str(&part[DIGITS..]),
+            false => plain.extend([DIGEST_MARK.to_string().as_str(), part]),
         }
     }
+    plain
 }
 
-impl ScalarUDFImpl for LoadedFunction {
-    fn name(&self) -> &str {
-        &self.name
-    }
+/// Whether only plans have this name.
+pub(super) fn is_in_plans(name: &str) -> bool {
+    name.contains(DIGEST_MARK)
+}
 
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
+/// The name that a function was given, if this is its name in plans.
+pub(crate) fn shown(name: &str) -> &str {
+    name.split_once(DIGEST_MARK).map_or(name, |(shown, _)| shown)
+}
 
-    fn return_type(&self, _arguments: &[DataType]) -> Result<DataType> {
-        Ok(self.function.result().clone())
-    }
+/// A function whose code is loaded.
+#[derive(Clone, Debug)]
+pub(crate) enum Loaded {
+    Scalar(Arc<ScalarUDF>),
+    Aggregate(Arc<AggregateUDF>),
+    Operator(Arc<LoadedOperator>),
+}
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_constant =
-            !args.args.is_empty() && args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
-        let rows = if is_constant { 1 } else { args.number_rows };
-        let columns: Result<Vec<ArrayRef>> =
-            args.args.into_iter().map(|value| value.into_array(rows)).collect();
-        let values = self.function.call(&columns?, rows).map_err(|failure| self.failed(&failure))?;
-        match is_constant {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)),
-            false => Ok(ColumnarValue::Array(values)),
+impl Loaded {
+    /// Its name in plans.
+    pub fn name(&self) -> &str {
+        match self {
+            Loaded::Scalar(function) => function.name(),
+            Loaded::Aggregate(function) => function.name(),
+            Loaded::Operator(operator) => &operator.name,
         }
-    }
-}
-
-impl fmt::Debug for LoadedFunction {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("LoadedFunction").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-impl PartialEq for LoadedFunction {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name
-    }
-}
-
-impl Eq for LoadedFunction {}
-
-impl Hash for LoadedFunction {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
     }
 }
 
 /// The functions by their names in plans, as long as definitions or plans hold them. One that is replaced stays for what
 /// was defined with it.
 #[derive(Clone, Default)]
-pub(crate) struct LoadedFunctions(BTreeMap<String, Weak<ScalarUDF>>);
+pub(crate) struct LoadedFunctions {
+    scalar: Held<ScalarUDF>,
+    aggregate: Held<AggregateUDF>,
+    operator: Held<LoadedOperator>,
+}
 
 impl LoadedFunctions {
-    /// The function of a name that something holds.
-    pub fn get(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.0.get(name)?.upgrade()
+    /// The scalar function of a name.
+    pub fn scalar(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.scalar.get(name)
+    }
+
+    /// The aggregate of a name.
+    pub fn aggregate(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.aggregate.get(name)
+    }
+
+    /// The operator of a name.
+    pub fn operator(&self, name: &str) -> Option<Arc<LoadedOperator>> {
+        self.operator.get(name)
     }
 
     /// Adds a function. The name says what it computes, so one of the same name that is there is the same, and is kept.
-    pub fn add(&mut self, function: ScalarUDF) -> Arc<ScalarUDF> {
+    pub fn add(&mut self, function: Loaded) -> Loaded {
+        let name = function.name().to_owned();
+        match function {
+            Loaded::Scalar(function) => Loaded::Scalar(self.scalar.add(name, function)),
+            Loaded::Aggregate(function) => Loaded::Aggregate(self.aggregate.add(name, function)),
+            Loaded::Operator(operator) => Loaded::Operator(self.operator.add(name, operator)),
+        }
+    }
+}
+
+/// Functions of one kind, of which this holds none itself.
+struct Held<T>(BTreeMap<String, Weak<T>>);
+
+impl<T> Held<T> {
+    fn get(&self, name: &str) -> Option<Arc<T>> {
+        self.0.get(name)?.upgrade()
+    }
+
+    fn add(&mut self, name: String, function: Arc<T>) -> Arc<T> {
         self.0.retain(|_, held| held.strong_count() > 0);
-        if let Some(same) = self.get(function.name()) {
+        if let Some(same) = self.get(&name) {
             return same;
         }
-        let function = Arc::new(function);
-        self.0.insert(function.name().to_owned(), Arc::downgrade(&function));
+        self.0.insert(name, Arc::downgrade(&function));
         function
+    }
+}
+
+impl fmt::Debug for LoadedFunctions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("LoadedFunctions").finish_non_exhaustive()
+    }
+}
+
+impl<T> Clone for Held<T> {
+    fn clone(&self) -> Self {
+        Held(self.0.clone())
+    }
+}
+
+impl<T> Default for Held<T> {
+    fn default() -> Self {
+        Held(BTreeMap::new())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tidemill_wasm::{Limits, Module};
-
     use super::*;
 
-    fn function(name: &str) -> ScalarUDF {
-        let module = Module::new(br#"(module (func (export "one") (result i32) i32.const 1))"#).unwrap();
-        let one = Function::new(&module, "one", &[], &DataType::Int32, Limits::default()).unwrap();
-        LoadedFunction::scalar(name, "0123", one)
+    #[test]
+    fn people_see_no_digests() {
+        let name = name_in_plans("f", &"0123456789abcdef".repeat(4));
+        assert_eq!(name, "f@0123456789abcdef01234567");
+        assert_eq!(shown(&name), "f");
+        assert_eq!(without_digests(&format!("{name}({name}(x)), a@b.c")), "f(f(x)), a@b.c");
     }
 
     #[test]
     fn what_nothing_holds_is_gone() {
-        let mut functions = LoadedFunctions::default();
-        let (held, dropped) = (functions.add(function("held")), functions.add(function("dropped")));
-        assert!(Arc::ptr_eq(&held, &functions.add(function("held"))));
-        assert!(functions.get("dropped@0123").is_some_and(|found| Arc::ptr_eq(&found, &dropped)));
+        let mut functions = Held::default();
+        let (held, dropped) =
+            (functions.add("held".to_owned(), Arc::new(1)), functions.add("dropped".to_owned(), Arc::new(2)));
+        assert!(Arc::ptr_eq(&held, &functions.add("held".to_owned(), Arc::new(3))));
+        assert!(functions.get("dropped").is_some_and(|found| Arc::ptr_eq(&found, &dropped)));
         drop(dropped);
-        assert!(functions.get("dropped@0123").is_none() && functions.get("held@0123").is_some());
-        let _other = functions.add(function("other"));
-        assert_eq!(functions.0.keys().collect::<Vec<_>>(), ["held@0123", "other@0123"]);
+        assert!(functions.get("dropped").is_none() && functions.get("held").is_some());
+        let _other = functions.add("other".to_owned(), Arc::new(4));
+        assert_eq!(functions.0.keys().collect::<Vec<_>>(), ["held", "other"]);
     }
 }

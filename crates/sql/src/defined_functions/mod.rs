@@ -10,6 +10,8 @@
 mod body;
 mod expand;
 mod loaded;
+mod loaded_operator;
+mod loaded_scalar;
 mod parameter_types;
 mod size;
 mod unused_names;
@@ -18,12 +20,13 @@ mod values;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use datafusion::logical_expr::ScalarUDF;
 use datafusion::sql::sqlparser::ast;
 
 pub(crate) use self::body::{Wrong, check, check_keys, rows_query, tried_with, with_samples};
 pub(crate) use self::expand::{Expansion, TableCall};
-pub(crate) use self::loaded::{LoadedFunction, LoadedFunctions};
+pub(crate) use self::loaded::{Loaded, LoadedFunctions, name_in_plans, shown, without_digests};
+pub(crate) use self::loaded_operator::LoadedOperator;
+pub(crate) use self::loaded_scalar::LoadedScalar;
 pub(crate) use self::parameter_types::parameter_types;
 pub(crate) use self::size::nodes;
 pub(crate) use self::values::typed;
@@ -62,7 +65,7 @@ pub(crate) enum Meaning {
     /// A query with the declared columns.
     Rows(Box<ast::Query>),
     /// A function whose code is loaded, which a call names in its plan.
-    Loaded(Arc<ScalarUDF>),
+    Loaded(Loaded),
 }
 
 impl DefinedFunction {

@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::functions::Functions;
+use crate::defined_functions::shown;
 use crate::refusal::refuse_at;
 use crate::text::walk::walk;
 
@@ -70,12 +71,14 @@ impl Calls<'_> {
         };
         let given = CallClauses::of(call);
         let refused = |clause: &str, way_out: &str| {
-            Err(refuse_at(ident.span, format!("{clause} has no meaning for {name}"), way_out))
+            Err(refuse_at(ident.span, format!("{clause} has no meaning for {}", shown(&name)), way_out))
         };
         let by_row =
             self.functions.scalar.contains_key(&name) || ["unnest", "unnest_outer"].contains(&name.as_str());
-        let aggregate = self.functions.aggregate.get(&name);
-        let own = aggregate.is_some_and(|function| crate::aggregates::own_aggregate::own(function).is_some());
+        let aggregate = self.functions.aggregate(&name);
+        let own = aggregate
+            .as_ref()
+            .is_some_and(|function| crate::aggregates::own_aggregate::own(function).is_some());
         let only_ordered = given.over && (aggregate.is_none() || PASS_OVER_NULL.contains(&name.as_str()));
         let leave = "remove it";
         if given.over && by_row {

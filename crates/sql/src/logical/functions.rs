@@ -84,6 +84,11 @@ impl Functions {
         self.scalar.insert(function.name().to_string(), function);
     }
 
+    /// The aggregate of a name, which may be that in plans.
+    pub fn aggregate(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.aggregate.get(name).cloned().or_else(|| self.loaded.aggregate(name))
+    }
+
     /// Adds an aggregate under its name and aliases.
     pub fn add_aggregate(&mut self, function: Arc<AggregateUDF>) {
         for alias in function.aliases() {

@@ -8,21 +8,30 @@ use std::sync::Arc;
 use datafusion::common::{DFSchema, DFSchemaRef, Result, TableReference};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 
-use crate::extension::BoundOperator;
+use crate::arguments::Arguments;
+use crate::extension::BoundCall;
 
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct OperatorCall {
     pub name: String,
     pub inputs: Vec<LogicalPlan>,
-    pub bound: Arc<BoundOperator>,
+    /// The constants, as a text: calls with others compute something else.
+    pub arguments: String,
+    pub bound: Arc<BoundCall>,
     pub schema: DFSchemaRef,
 }
 
 impl OperatorCall {
-    pub fn new(name: &str, inputs: Vec<LogicalPlan>, bound: Arc<BoundOperator>) -> Result<Self> {
-        let schema = DFSchema::try_from_qualified_schema(TableReference::bare(name), &bound.output)?;
-        Ok(OperatorCall { name: name.to_string(), inputs, bound, schema: Arc::new(schema) })
+    pub fn new(
+        name: &str,
+        inputs: Vec<LogicalPlan>,
+        arguments: &Arguments,
+        bound: Arc<BoundCall>,
+    ) -> Result<Self> {
+        let (name, arguments) = (name.to_owned(), arguments.to_string());
+        let schema = DFSchema::try_from_qualified_schema(TableReference::bare(name.as_str()), &bound.output)?;
+        Ok(OperatorCall { name, inputs, arguments, bound, schema: Arc::new(schema) })
     }
 }
 
@@ -67,7 +76,11 @@ impl UserDefinedLogicalNodeCore for OperatorCall {
     }
 
     fn fmt_for_explain(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Operator: {}", self.name)
+        write!(formatter, "Operator: {}", self.name)?;
+        match self.arguments.as_str() {
+            "" => Ok(()),
+            arguments => write!(formatter, "({arguments})"),
+        }
     }
 
     fn with_exprs_and_inputs(&self, _exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {

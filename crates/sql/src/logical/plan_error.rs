@@ -9,7 +9,7 @@ use super::names::{shown, shown_text};
 use super::provider::Provider;
 use super::refused_clause::place_of;
 use crate::closest;
-use crate::defined_functions::Meaning;
+use crate::defined_functions::{Meaning, without_digests};
 use crate::refusal::Refusal;
 use crate::statement::Statement;
 use crate::text::wording::{Wording, between, reword, types_do_not_fit};
@@ -62,6 +62,13 @@ impl TextError {
     /// meant. For the places of columns, the planner must collect spans (`SqlParserOptions::collect_spans`).
     #[must_use]
     pub fn from_datafusion(error: &DataFusionError, statement: &Statement, names: &Names<'_>) -> TextError {
+        let error = TextError::with_names_in_plans(error, statement, names);
+        let (message, hint) = (without_digests(&error.message), error.hint.as_deref().map(without_digests));
+        TextError { message, hint, ..error }
+    }
+
+    /// As the planner says it: functions whose code is loaded have the names that only plans have.
+    fn with_names_in_plans(error: &DataFusionError, statement: &Statement, names: &Names<'_>) -> TextError {
         let (root, diagnostic) = root(error);
         let context = ErrorContext { statement, names, diagnostic };
         match root {

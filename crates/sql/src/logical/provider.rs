@@ -76,6 +76,7 @@ impl<'a> Provider<'a> {
     ) -> Self {
         let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(Relations {
             registry: Arc::clone(registry),
+            loaded: functions.loaded.clone(),
             opens_files,
             processes: processes_of(catalog),
             sub_streams: Scopes::default(),
@@ -412,7 +413,7 @@ impl ContextProvider for Provider<'_> {
         match name {
             names::AS_WRITTEN => Some(Arc::new(names::as_written())),
             WRITTEN_NUMBER => Some(Arc::new(written_number())),
-            name => self.functions.scalar.get(name).cloned().or_else(|| self.functions.loaded.get(name)),
+            name => self.functions.scalar.get(name).cloned().or_else(|| self.functions.loaded.scalar(name)),
         }
     }
 
@@ -421,7 +422,7 @@ impl ContextProvider for Provider<'_> {
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.functions.aggregate.get(name).cloned()
+        self.functions.aggregate(name)
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {

@@ -24,7 +24,8 @@ use super::split_call::{self, has_sub_streams};
 use super::split_stream::SplitStream;
 use super::window_assign::{WindowAssign, WindowKind};
 use crate::arguments::{Arguments, Value, value_of};
-use crate::extension::{BoundOperator, Registry};
+use crate::defined_functions::{LoadedFunctions, shown};
+use crate::extension::{BoundCall, BoundOperator, Registry};
 use crate::refusal::refuse;
 use crate::relations::source_definition::{ScannedSource, scanned};
 use crate::relations::stream_process::StreamProcessSet;
@@ -34,6 +35,8 @@ use crate::statement::TABLE_FUNCTIONS;
 #[derive(Debug)]
 pub(crate) struct Relations {
     pub registry: Arc<Registry>,
+    /// Operators whose code is loaded, by their names in plans.
+    pub loaded: LoadedFunctions,
     /// Whether functions may read files.
     pub opens_files: bool,
     /// The sets of processes, by name.
@@ -99,7 +102,7 @@ impl Relations {
             "tumble" | "hop" | "session" => windows(call, context),
             "late" => late(call, context),
             "adaptive_regions" => regions(call, context),
-            name if self.registry.operators.contains_key(name) => self.operator(call, context),
+            name if self.is_operator(name) => self.operator(call, context),
             name if self.registry.generators.contains_key(name) => self.generator(&call),
             name => {
                 let own = TABLE_FUNCTIONS.into_iter();
@@ -134,19 +137,36 @@ impl Relations {
             |input: &LogicalPlan| has_sub_streams(input) && node_of::<SplitStream>(input).is_none();
         if is_mapped || inputs.iter().any(is_beyond) {
             return Err(refuse(
-                format!("{}() can be applied only to sub-streams as they were split", call.name),
+                format!("{}() can be applied only to sub-streams as they were split", shown(&call.name)),
                 "unite them first: operator(mergestream(...)), or split the result again",
             ));
         }
         let schemas: Vec<_> =
             inputs.iter().map(|input| Arc::new(input.schema().as_arrow().clone())).collect();
         if inputs.is_empty() || !call.expressions.is_empty() {
-            return plan_err!("{}() takes tables, as TABLE(name) or (SELECT ...), then constants", call.name);
+            return plan_err!(
+                "{}() takes tables, as TABLE(name) or (SELECT ...), then constants",
+                shown(&call.name)
+            );
         }
-        let bound = self.registry.operators[&call.name].bind(&schemas, &call.arguments).map_err(external)?;
-        check_carried(&call.name, &bound, &schemas)?;
-        let node = OperatorCall::new(&call.name, inputs, Arc::new(bound))?;
+        let bound = self.bound(&call.name, &schemas, &call.arguments)?;
+        let node = OperatorCall::new(&call.name, inputs, &call.arguments, Arc::new(bound))?;
         Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+    }
+}
+
+impl Relations {
+    fn is_operator(&self, name: &str) -> bool {
+        self.registry.operators.contains_key(name) || self.loaded.operator(name).is_some()
+    }
+
+    fn bound(&self, name: &str, inputs: &[SchemaRef], arguments: &Arguments) -> Result<BoundCall> {
+        if let Some(loaded) = self.loaded.operator(name) {
+            return loaded.bind(inputs, arguments).map_err(external);
+        }
+        let bound = self.registry.operators[name].bind(inputs, arguments).map_err(external)?;
+        check_carried(name, &bound, inputs)?;
+        Ok(bound.into())
     }
 }
 
@@ -177,7 +197,7 @@ fn sort_arguments(name: String, args: Vec<FunctionArg>) -> Result<Call> {
             FunctionArg::Named { name, arg: FunctionArgExpr::Expr(arg), .. } => {
                 (Some(name.value.to_lowercase()), arg)
             }
-            other => return plan_err!("{name}() does not take the argument {other}"),
+            other => return plan_err!("{}() does not take the argument {other}", shown(&name)),
         };
         match (arg_name, arg) {
             (Some(arg_name), arg) if takes_key(&name) && arg_name == "key" => key = Some(arg),
@@ -187,14 +207,14 @@ fn sort_arguments(name: String, args: Vec<FunctionArg>) -> Result<Call> {
                 None => match value_of(&arg) {
                     Ok(value) => positional.push(value),
                     Err(wrong) if matches!(arg, ast::Expr::Interval(_)) => {
-                        return plan_err!("{name}(): {wrong}");
+                        return plan_err!("{}(): {wrong}", shown(&name));
                     }
                     Err(_) => expressions.push(arg),
                 },
             },
         }
     }
-    let arguments = Arguments::new(&name, positional, named);
+    let arguments = Arguments::new(shown(&name), positional, named);
     Ok(Call { name, tables, expressions, key, arguments })
 }
 

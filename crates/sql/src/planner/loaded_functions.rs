@@ -1,26 +1,26 @@
-//! `CREATE FUNCTION ... LANGUAGE wasm`.
+//! `CREATE FUNCTION` and `CREATE AGGREGATE ... LANGUAGE wasm`.
 
-use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::sql::sqlparser::ast;
-use tidemill_wasm::{Function, Limits, MODULE_BYTES_MAX, Module, ModuleError};
+use tidemill_wasm::{Aggregate, Function, Limits, MODULE_BYTES_MAX, Module, ModuleError, RowOperator};
 
 use super::Planner;
-use crate::defined_functions::LoadedFunction;
-use crate::statement::{Code, CreateFunction, FunctionCode, FunctionResult, Options, Statement};
+use crate::aggregates::loaded_aggregate::LoadedAggregate;
+use crate::aggregates::own_aggregate::OwnAggregate;
+use crate::defined_functions::{Loaded, LoadedOperator, LoadedScalar, name_in_plans};
+use crate::statement::{
+    Code, CreateFunction, FunctionCode, FunctionResult, InputRows, Options, Statement, TypedName,
+};
 use crate::text::{Span, TextError};
 
 /// What an instance may have at most.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
 /// How much fuel a call may be given. It takes less than a minute: time ends a batch only between two calls.
 const FUEL_MAX: i64 = 10_000_000_000;
-/// How many digits of the digest are in the name of a function in plans.
-const DIGITS: usize = 24;
 
 impl Planner {
     /// The same statement with the bytes of a file that it loads code from; `None` if it loads none.
@@ -51,26 +51,10 @@ impl Planner {
         create: &CreateFunction,
         code: &FunctionCode,
         statement: &Statement,
-    ) -> Result<ScalarUDF, TextError> {
+    ) -> Result<Loaded, TextError> {
         let Code::Bytes(bytes) = &code.code else {
             return Err(statement.error(code.code_span, "the file of the module was not read"));
         };
-        let FunctionResult::Value((result, result_span)) = &create.result else {
-            return Err(statement.error(create.name.span, "code that is loaded gives a value"));
-        };
-        let data_type = |declared: &ast::DataType, place: Span| -> Result<DataType, TextError> {
-            self.with_provider(|provider| {
-                provider
-                    .data_type(declared)
-                    .map_err(|error| TextError { span: place, ..provider.text_error(&error, statement) })
-            })
-        };
-        let arguments = create.parameters.iter();
-        let arguments: Vec<DataType> = arguments
-            .map(|parameter| data_type(&parameter.data_type, parameter.type_span))
-            .collect::<Result<_, _>>()?;
-        let result = data_type(result, *result_span)?;
-        let limits = limits(&code.options)?;
         let (symbol, symbol_span) = match &code.symbol {
             Some((symbol, place)) => (symbol.as_str(), *place),
             None => (create.name.as_str(), code.code_span),
@@ -78,20 +62,157 @@ impl Planner {
         let refused = |place: Span, error: ModuleError| {
             statement.error(place, error.message).with_optional_hint(error.hint)
         };
+        let limits = limits(&code.options)?;
+        let declared = self.declared(create, code, statement)?;
         let module = Module::new(bytes).map_err(|error| refused(code.code_span, error))?;
-        let function = Function::new(&module, symbol, &arguments, &result, limits)
-            .map_err(|error| refused(symbol_span, error))?;
-        let mut defined_by = format!("{}\n{symbol}\n{limits:?}\n{result}", module.digest());
-        for argument in &arguments {
-            let _ = write!(defined_by, "\n{argument}");
-        }
+        let defined_by = format!("{}\n{symbol}\n{limits:?}\n{}", module.digest(), declared.text());
         let digest = tidemill_wasm::digest(defined_by.as_bytes());
-        Ok(LoadedFunction::scalar(create.name.as_str(), &digest[..DIGITS], function))
+        let shown = create.name.as_str();
+        let name = name_in_plans(shown, &digest);
+        let loaded = declared.load(shown, name, &module, symbol, limits);
+        loaded.map_err(|error| refused(symbol_span, error))
+    }
+
+    /// The types of what a definition declares.
+    fn declared(
+        &self,
+        create: &CreateFunction,
+        code: &FunctionCode,
+        statement: &Statement,
+    ) -> Result<Declared, TextError> {
+        let data_type = |declared: &ast::DataType, place: Span| -> Result<DataType, TextError> {
+            self.with_provider(|provider| {
+                provider
+                    .data_type(declared)
+                    .map_err(|error| TextError { span: place, ..provider.text_error(&error, statement) })
+            })
+        };
+        let fields = |typed: &[TypedName]| -> Result<Vec<Field>, TextError> {
+            let field = |one: &TypedName| {
+                Ok(Field::new(one.name.as_str(), data_type(&one.data_type, one.type_span)?, true))
+            };
+            typed.iter().map(field).collect()
+        };
+        let result = match &create.result {
+            FunctionResult::Value((result, place)) => DeclaredResult::Value(data_type(result, *place)?),
+            FunctionResult::Rows(columns) => DeclaredResult::Rows(fields(columns)?),
+        };
+        let input = create.input.as_ref();
+        check_state(input, &code.state, statement)?;
+        Ok(Declared {
+            is_aggregate: create.is_aggregate,
+            input: fields(input.map_or(&[], |input| &input.columns))?,
+            key: input.map_or(Vec::new(), |input| input.key.iter().map(|name| name.value.clone()).collect()),
+            parameters: fields(&create.parameters)?,
+            state: fields(&code.state)?,
+            result,
+        })
     }
 
     /// Makes a function callable by its name in plans.
-    pub(super) fn load(&mut self, function: ScalarUDF) -> Arc<ScalarUDF> {
+    pub(super) fn load(&mut self, function: Loaded) -> Loaded {
         Arc::make_mut(&mut self.catalog.functions).loaded.add(function)
+    }
+}
+
+/// Refuses a column of states that is also one of the key: whoever looks at the states would find two of its name.
+fn check_state(
+    input: Option<&InputRows>,
+    state: &[TypedName],
+    statement: &Statement,
+) -> Result<(), TextError> {
+    let Some(input) = input else { return Ok(()) };
+    match state.iter().find(|column| input.key.contains(&column.name)) {
+        None => Ok(()),
+        Some(column) => {
+            let message = format!("`{}` is a column of the key and of the state", column.name.value);
+            Err(statement
+                .error(column.name.span, message)
+                .with_hint("give the column of the state another name"))
+        }
+    }
+}
+
+/// What a definition declares, with types.
+struct Declared {
+    is_aggregate: bool,
+    /// The columns of the rows that it takes.
+    input: Vec<Field>,
+    key: Vec<String>,
+    parameters: Vec<Field>,
+    state: Vec<Field>,
+    result: DeclaredResult,
+}
+
+enum DeclaredResult {
+    Value(DataType),
+    Rows(Vec<Field>),
+}
+
+impl Declared {
+    /// All of it as a text, of which another one means another function.
+    fn text(&self) -> String {
+        let types = |fields: &[Field]| {
+            fields.iter().fold(String::new(), |text, field| format!("{text}\n{}", field.data_type()))
+        };
+        let columns = |fields: &[Field]| {
+            fields
+                .iter()
+                .fold(String::new(), |text, field| format!("{text}\n{} {}", field.name(), field.data_type()))
+        };
+        match &self.result {
+            DeclaredResult::Value(result) if self.is_aggregate => {
+                format!("aggregate {result}{}\nstate{}", types(&self.parameters), types(&self.state))
+            }
+            DeclaredResult::Value(result) => format!("{result}{}", types(&self.parameters)),
+            DeclaredResult::Rows(output) => format!(
+                "rows{}\ninput{}\nkey {}\nparameters{}\nstate{}",
+                columns(output),
+                columns(&self.input),
+                self.key.join(", "),
+                columns(&self.parameters),
+                columns(&self.state)
+            ),
+        }
+    }
+
+    fn load(
+        self,
+        shown: &str,
+        name: String,
+        module: &Module,
+        symbol: &str,
+        limits: Limits,
+    ) -> Result<Loaded, ModuleError> {
+        let types = |fields: &[Field]| -> Vec<DataType> {
+            fields.iter().map(|field| field.data_type().clone()).collect()
+        };
+        let (parameters, states) = (types(&self.parameters), types(&self.state));
+        Ok(match &self.result {
+            DeclaredResult::Value(result) if self.is_aggregate => {
+                let code = Aggregate::new(module, symbol, &parameters, &states, result, limits)?;
+                let aggregate = Arc::new(LoadedAggregate::new(shown, code));
+                Loaded::Aggregate(Arc::new(OwnAggregate::function(&name, parameters, aggregate)))
+            }
+            DeclaredResult::Value(result) => {
+                let function = Function::new(module, symbol, &parameters, result, limits)?;
+                Loaded::Scalar(Arc::new(LoadedScalar::function(shown, name, function)))
+            }
+            DeclaredResult::Rows(output) => {
+                let arguments: Vec<DataType> = types(&self.input).into_iter().chain(parameters).collect();
+                let code = RowOperator::new(module, symbol, &arguments, &states, &types(output), limits)?;
+                Loaded::Operator(Arc::new(LoadedOperator {
+                    name,
+                    shown: shown.to_owned(),
+                    output: Arc::new(Schema::new(output.clone())),
+                    input: self.input,
+                    key: self.key,
+                    parameters: self.parameters,
+                    state: self.state,
+                    code: Arc::new(code),
+                }))
+            }
+        })
     }
 }
 
@@ -189,7 +310,7 @@ mod tests {
     fn code_is_gone_with_the_last_definition_that_calls_it() {
         let mut planner = planner_with_function();
         let name = name_in_plans(&planner);
-        let is_loaded = |planner: &Planner| planner.catalog.functions.loaded.get(&name).is_some();
+        let is_loaded = |planner: &Planner| planner.catalog.functions.loaded.scalar(&name).is_some();
         execute(&mut planner, "CREATE FUNCTION g(x BIGINT) RETURNS BIGINT AS 'f(x) + 1'").unwrap();
         let other = MODULE.replace("(local.get 0)", "(i64.const 5)");
         let text = format!("CREATE OR REPLACE FUNCTION f(x BIGINT) RETURNS BIGINT LANGUAGE wasm AS {other}");

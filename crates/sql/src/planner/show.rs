@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast;
 use tidemill_engine::{MemoryBudget, StreamProcessPlan};
 
 use super::{Planner, Reply, max_latency, select_all, select_call};
-use crate::defined_functions::Meaning;
+use crate::defined_functions::{Loaded, Meaning};
 use crate::logical::{header, is_repeatable};
 use crate::query::bound_text::pool_text;
 use crate::query::prepared::Prepared;
@@ -17,8 +17,8 @@ use crate::query::run_text::pool_figures;
 use crate::relations::named_relations::Relation;
 use crate::statement::declared::{ListedOption, OptionGroup, OptionOwner};
 use crate::statement::{
-    CreateFunction, CreateMaterializedView, CreateSink, CreateView, FunctionResult, Name, ShowKind,
-    SinkInput, Statement, StatementKind, TypedName,
+    CreateFunction, CreateMaterializedView, CreateSink, CreateView, FunctionBody, FunctionResult, Name,
+    ShowKind, SinkInput, Statement, StatementKind, TypedName,
 };
 use crate::text::TextError;
 use crate::text::wording::sql_types;
@@ -194,7 +194,9 @@ impl Planner {
                     let kind = match function.result {
                         Meaning::Value(_) => "defined scalar",
                         Meaning::Rows(_) => "defined table",
-                        Meaning::Loaded(_) => "loaded scalar",
+                        Meaning::Loaded(Loaded::Scalar(_)) => "loaded scalar",
+                        Meaning::Loaded(Loaded::Aggregate(_)) => "loaded aggregate",
+                        Meaning::Loaded(Loaded::Operator(_)) => "loaded operator",
                     };
                     (name.clone(), kind.to_string())
                 }));
@@ -245,13 +247,18 @@ fn described_function(create: &CreateFunction) -> RecordBatch {
     };
     let typed =
         |kind: &'static str| move |typed: &TypedName| row(kind, typed.name.as_str(), &typed.data_type);
-    let parameters = create.parameters.iter().map(typed("parameter"));
+    let input = create.input.iter().flat_map(|input| input.columns.iter().map(typed("input")));
+    let parameters = input.chain(create.parameters.iter().map(typed("parameter")));
     let result: Vec<_> = match &create.result {
         FunctionResult::Value((data_type, _)) => vec![row("result", "", data_type)],
         FunctionResult::Rows(columns) => columns.iter().map(typed("column")).collect(),
     };
     let mut listed = [Vec::new(), Vec::new(), Vec::new()];
-    for row in parameters.chain(result) {
+    let state: &[TypedName] = match &create.body {
+        FunctionBody::Code(code) => &code.state,
+        FunctionBody::Expression(_) | FunctionBody::Query(_) => &[],
+    };
+    for row in parameters.chain(result).chain(state.iter().map(typed("state"))) {
         listed.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
     }
     text_table(&["kind", "name", "type"], listed.into())

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidemill_engine::{FaultLog, Faults, FeedObserver, FeedStatus, Observer, Plan, Progress, Status};
 use tidemill_operators::watermark::LateRows;
 
+use crate::defined_functions::without_digests;
 use crate::logical::{header, shown_text};
 use crate::query::kept_deadline::KeptDeadline;
 use crate::query::run_text::run_text;
@@ -21,7 +22,7 @@ pub struct QueryStatus {
     pub late: u64,
     /// Records that could not be read, and rows that could not be computed.
     pub faults: Faults,
-    /// Results that could not be represented and are NULL.
+    /// Results that could not be computed and are NULL.
     pub null_results: Faults,
     /// Rows that a sink's target refuses and that are kept elsewhere.
     pub refused: Faults,
@@ -33,7 +34,7 @@ pub struct QueryStatus {
 
 impl QueryStatus {
     /// Whether everything was done as it was asked for: no row was left out because it could not be used, no result is
-    /// NULL because it did not fit, and no sink has refused a row. Rows that were late or skipped do not count.
+    /// NULL because it could not be computed, and no sink has refused a row. Rows that were late or skipped do not count.
     pub fn is_exact(&self) -> bool {
         [&self.faults, &self.null_results, &self.refused].into_iter().all(|faults| faults.count == 0)
     }
@@ -123,7 +124,7 @@ impl QueryObserver {
 pub(crate) struct Reports {
     /// Rows for which an expression could not be computed.
     pub faults: FaultLog,
-    /// Results that could not be represented and are NULL.
+    /// Results that could not be computed and are NULL.
     pub null_results: FaultLog,
     /// One for each sink.
     pub refused: Vec<FaultLog>,
@@ -132,6 +133,6 @@ pub(crate) struct Reports {
 
 /// The faults in the words of the query: the planner names columns in its own.
 fn plainly(faults: Faults) -> Faults {
-    let samples = faults.samples.iter().map(|sample| header(sample)).collect();
+    let samples = faults.samples.iter().map(|sample| without_digests(&header(sample))).collect();
     Faults { samples, ..faults }
 }

@@ -3,17 +3,18 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Code, FunctionBody, FunctionCode, Span, Statement, StatementKind};
+use super::{Code, FunctionBody, Span, Statement, StatementKind};
 
 impl Statement {
     /// The file that the statement loads code from, with its place.
     pub(crate) fn code_file(&self) -> Option<(&str, Span)> {
         let StatementKind::CreateFunction(create) = &self.kind else { return None };
         match &create.body {
-            FunctionBody::Code(FunctionCode { code: Code::File(path), code_span, .. }) => {
-                Some((path, *code_span))
-            }
-            _ => None,
+            FunctionBody::Code(code) => match &code.code {
+                Code::File(path) => Some((path, code.code_span)),
+                Code::Bytes(_) => None,
+            },
+            FunctionBody::Expression(_) | FunctionBody::Query(_) => None,
         }
     }
 
@@ -35,13 +36,14 @@ impl Statement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statement::FunctionCode;
     use crate::{TextError, parse};
 
     fn read(text: &str) -> Result<FunctionCode, TextError> {
         let statement = parse(text, "test")?.remove(0);
         match statement.kind {
             StatementKind::CreateFunction(create) => match create.body {
-                FunctionBody::Code(code) => Ok(code),
+                FunctionBody::Code(code) => Ok(*code),
                 other => panic!("{other:?}"),
             },
             other => panic!("{other:?}"),

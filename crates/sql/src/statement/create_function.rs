@@ -1,4 +1,4 @@
-//! `CREATE FUNCTION`.
+//! `CREATE FUNCTION` and `CREATE AGGREGATE`.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::tokenizer::{Span as TokenSpan, Token, TokenWithSpan};
 
 use super::cursor::Cursor;
+use super::typed_name::{TypedName, columns, data_type, typed_names};
 use super::{FunctionCode, Name, Options, StatementKind, body_text, function_code, row_counts, tokens};
 use crate::TextError;
 use crate::text::{Script, Span};
@@ -32,7 +33,11 @@ pub struct CreateFunction {
     pub or_replace: bool,
     /// Whether an existing function stays.
     pub if_not_exists: bool,
-    /// What it is called with.
+    /// Whether it is an aggregate: one value for the rows of a group.
+    pub is_aggregate: bool,
+    /// The rows that it is called with, if it takes any.
+    pub input: Option<InputRows>,
+    /// What it is called with; behind its rows, if it takes any.
     pub parameters: Vec<TypedName>,
     /// What a call gives.
     pub result: FunctionResult,
@@ -42,15 +47,16 @@ pub struct CreateFunction {
     pub(crate) unplaced: FunctionBody,
 }
 
-/// A parameter of a function, or a column of its rows.
+/// `name TABLE (column type, ...)` as the first parameter, and `PARTITION BY column, ...` behind the result: rows that a
+/// function takes, with a state for each key.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TypedName {
-    /// Its name.
+pub struct InputRows {
+    /// The name of the parameter.
     pub name: Name,
-    /// Its type.
-    pub data_type: ast::DataType,
-    /// Where the type is written.
-    pub type_span: Span,
+    /// The columns that the rows must have.
+    pub columns: Vec<TypedName>,
+    /// The columns whose values are the key; none: all rows share a state.
+    pub key: Vec<Name>,
 }
 
 /// What a call of a function gives.
@@ -70,7 +76,7 @@ pub enum FunctionBody {
     /// A query that may name the parameters.
     Query(Box<ast::Query>),
     /// Code that is loaded.
-    Code(FunctionCode),
+    Code(Box<FunctionCode>),
 }
 
 impl FunctionResult {
@@ -91,43 +97,160 @@ pub(super) fn read(
     or_replace: bool,
     options: Options,
 ) -> Result<StatementKind, TextError> {
-    let if_not_exists = cursor.take(&["IF", "NOT", "EXISTS"]);
-    let name = cursor.relation_name("the name of the function")?;
-    let parameters = parameters(cursor)?;
-    cursor.expect("RETURNS")?;
-    let result = match cursor.take(&["TABLE"]) {
-        true => FunctionResult::Rows(columns(cursor)?),
-        false => FunctionResult::Value(data_type(cursor)?),
-    };
-    let (body, unplaced) = match function_code::is_next(cursor) {
-        true => {
-            if let FunctionResult::Rows(columns) = &result {
-                let message = "code that is loaded gives a value, not rows";
-                let error = TextError::new(cursor.script(), columns[0].name.span, message);
-                return Err(error.with_hint("write RETURNS type, or define the function of rows in SQL"));
-            }
-            let code = FunctionBody::Code(function_code::read(cursor, options)?);
-            (code.clone(), code)
+    let mut head = Head::read(cursor, or_replace, "the name of the function")?;
+    let is_code = function_code::is_next(cursor);
+    match (&head.result, &mut head.input) {
+        (FunctionResult::Rows(_), Some(input)) if is_code => input.key = partition_by(cursor, input)?,
+        (FunctionResult::Rows(columns), None) if is_code => {
+            let message = "code that is loaded gives a value for values, and rows for rows";
+            let error = TextError::new(cursor.script(), columns[0].name.span, message);
+            return Err(error.with_hint(
+                "write name (input TABLE (column type, ...)) for a function of rows, or define it in SQL",
+            ));
         }
-        false => {
-            let (tokens, place) = body_tokens(cursor)?;
-            let without_places = tokens
-                .iter()
-                .map(|token| TokenWithSpan::new(token.token.clone(), TokenSpan::empty()))
-                .collect();
-            let body = body(cursor.script(), tokens, place, &result)?;
-            options.refuse("a function in SQL")?;
-            (body, body_of(cursor.script(), without_places, place, &result)?)
+        (_, Some(input)) => {
+            let message = "a function that takes rows gives rows, and its code is loaded";
+            let error = TextError::new(cursor.script(), input.name.span, message);
+            return Err(error.with_hint(
+                "write RETURNS TABLE (column type, ...) and LANGUAGE wasm; a function in SQL can name the table itself",
+            ));
         }
-    };
-    let create = CreateFunction { name, or_replace, if_not_exists, parameters, result, body, unplaced };
-    Ok(StatementKind::CreateFunction(Box::new(create)))
+        _ => {}
+    }
+    if is_code {
+        let state = match head.input {
+            Some(_) => state(cursor)?,
+            None => Vec::new(),
+        };
+        let code = function_code::read(cursor, options)?;
+        return Ok(head.with_code(FunctionCode { state, ..code }));
+    }
+    let (tokens, place) = body_tokens(cursor)?;
+    let without_places =
+        tokens.iter().map(|token| TokenWithSpan::new(token.token.clone(), TokenSpan::empty())).collect();
+    let body = body(cursor.script(), tokens, place, &head.result)?;
+    options.refuse("a function in SQL")?;
+    let unplaced = body_of(cursor.script(), without_places, place, &head.result)?;
+    Ok(head.with_bodies(body, unplaced))
 }
 
-fn parameters(cursor: &mut Cursor<'_>) -> Result<Vec<TypedName>, TextError> {
+/// Reads what follows `CREATE AGGREGATE`.
+pub(super) fn read_aggregate(
+    cursor: &mut Cursor<'_>,
+    or_replace: bool,
+    options: Options,
+) -> Result<StatementKind, TextError> {
+    let mut head = Head::read(cursor, or_replace, "the name of the aggregate")?;
+    head.is_aggregate = true;
+    let refused = match (&head.result, &head.input) {
+        (FunctionResult::Rows(columns), _) => Some((columns[0].name.span, "an aggregate gives a value")),
+        (_, Some(input)) => Some((input.name.span, "an aggregate takes values, not rows")),
+        _ if head.parameters.is_empty() => Some((head.name.span, "an aggregate has at least one parameter")),
+        _ => None,
+    };
+    if let Some((place, message)) = refused {
+        let hint = "write CREATE AGGREGATE name (parameter type) RETURNS type STATE (column type) \
+                    LANGUAGE wasm AS 'file'";
+        return Err(TextError::new(cursor.script(), place, message).with_hint(hint));
+    }
+    if !function_code::is_next(cursor) {
+        return Err(cursor
+            .unexpected("STATE (column type, ...) and LANGUAGE wasm: the code of an aggregate is loaded"));
+    }
+    let state = state(cursor)?;
+    let code = function_code::read(cursor, options)?;
+    Ok(head.with_code(FunctionCode { state, ..code }))
+}
+
+/// What a function is called, what it takes and what it gives.
+struct Head {
+    name: Name,
+    or_replace: bool,
+    if_not_exists: bool,
+    is_aggregate: bool,
+    input: Option<InputRows>,
+    parameters: Vec<TypedName>,
+    result: FunctionResult,
+}
+
+impl Head {
+    /// Reads `[IF NOT EXISTS] name (parameter type, ...) RETURNS type`.
+    fn read(cursor: &mut Cursor<'_>, or_replace: bool, what: &str) -> Result<Head, TextError> {
+        let if_not_exists = cursor.take(&["IF", "NOT", "EXISTS"]);
+        let name = cursor.relation_name(what)?;
+        let (input, parameters) = parameters(cursor)?;
+        cursor.expect("RETURNS")?;
+        let result = match cursor.take(&["TABLE"]) {
+            true => FunctionResult::Rows(columns(cursor)?),
+            false => FunctionResult::Value(data_type(cursor)?),
+        };
+        Ok(Head { name, or_replace, if_not_exists, is_aggregate: false, input, parameters, result })
+    }
+
+    fn with_code(self, code: FunctionCode) -> StatementKind {
+        let code = FunctionBody::Code(Box::new(code));
+        self.with_bodies(code.clone(), code)
+    }
+
+    fn with_bodies(self, body: FunctionBody, unplaced: FunctionBody) -> StatementKind {
+        let Head { name, or_replace, if_not_exists, is_aggregate, input, parameters, result } = self;
+        StatementKind::CreateFunction(Box::new(CreateFunction {
+            name,
+            or_replace,
+            if_not_exists,
+            is_aggregate,
+            input,
+            parameters,
+            result,
+            body,
+            unplaced,
+        }))
+    }
+}
+
+/// Reads `PARTITION BY column, ...`, if it is there.
+fn partition_by(cursor: &mut Cursor<'_>, input: &InputRows) -> Result<Vec<Name>, TextError> {
+    let mut key: Vec<Name> = Vec::new();
+    if !cursor.take(&["PARTITION", "BY"]) {
+        return Ok(key);
+    }
+    loop {
+        let column = cursor.name("the name of a column")?;
+        if !input.columns.iter().any(|known| known.name == column) {
+            let names: Vec<&str> = input.columns.iter().map(|column| column.name.as_str()).collect();
+            let message = format!("`{}` has no column `{}`", input.name.value, column.value);
+            let error = TextError::new(cursor.script(), column.span, message);
+            return Err(error.with_hint(format!("it has {}", names.join(", "))));
+        }
+        if key.contains(&column) {
+            let message = format!("`{}` occurs twice", column.value);
+            return Err(TextError::new(cursor.script(), column.span, message).with_hint("remove one of them"));
+        }
+        key.push(column);
+        if !cursor.take_symbol(&Token::Comma) {
+            return Ok(key);
+        }
+    }
+}
+
+/// Reads `STATE (column type, ...)`.
+fn state(cursor: &mut Cursor<'_>) -> Result<Vec<TypedName>, TextError> {
+    if !cursor.take(&["STATE"]) {
+        return Err(cursor.unexpected("STATE (column type, ...): what is kept for each group or key"));
+    }
+    columns(cursor)
+}
+
+/// Reads `([input TABLE (column type, ...),] parameter type, ...)`.
+fn parameters(cursor: &mut Cursor<'_>) -> Result<(Option<InputRows>, Vec<TypedName>), TextError> {
     cursor.expect_symbol(&Token::LParen)?;
     if cursor.take_symbol(&Token::RParen) {
-        return Ok(Vec::new());
+        return Ok((None, Vec::new()));
+    }
+    let input = input_rows(cursor)?;
+    if input.is_some() && !cursor.take_symbol(&Token::Comma) {
+        cursor.expect_symbol(&Token::RParen)?;
+        return Ok((input, Vec::new()));
     }
     let parameters = typed_names(cursor, "parameter")?;
     match parameters.get(PARAMETERS_MAX) {
@@ -136,37 +259,18 @@ fn parameters(cursor: &mut Cursor<'_>) -> Result<Vec<TypedName>, TextError> {
             Err(TextError::new(cursor.script(), over.name.span, message)
                 .with_hint("divide it into several functions"))
         }
-        None => Ok(parameters),
+        None => Ok((input, parameters)),
     }
 }
 
-fn columns(cursor: &mut Cursor<'_>) -> Result<Vec<TypedName>, TextError> {
-    cursor.expect_symbol(&Token::LParen)?;
-    typed_names(cursor, "column")
-}
-
-/// Reads `name type, ...)`.
-fn typed_names(cursor: &mut Cursor<'_>, what: &str) -> Result<Vec<TypedName>, TextError> {
-    let mut typed: Vec<TypedName> = Vec::new();
-    loop {
-        let name = cursor.name(&format!("the name of a {what}"))?;
-        if typed.iter().any(|other| other.name == name) {
-            let message = format!("two {what}s have the name `{name}`");
-            return Err(TextError::new(cursor.script(), name.span, message).with_hint("rename one of them"));
-        }
-        let (data_type, type_span) = data_type(cursor)?;
-        typed.push(TypedName { name, data_type, type_span });
-        if !cursor.take_symbol(&Token::Comma) {
-            break;
-        }
+/// Reads `name TABLE (column type, ...)`, if it is there.
+fn input_rows(cursor: &mut Cursor<'_>) -> Result<Option<InputRows>, TextError> {
+    if !cursor.sees_second("TABLE") {
+        return Ok(None);
     }
-    if cursor.take_symbol(&Token::RParen) { Ok(typed) } else { Err(cursor.unexpected("`,` or `)`")) }
-}
-
-fn data_type(cursor: &mut Cursor<'_>) -> Result<(ast::DataType, Span), TextError> {
-    let first = cursor.here();
-    let data_type = cursor.data_type()?;
-    Ok((data_type, cursor.since(first)))
+    let name = cursor.name("the name of a parameter")?;
+    cursor.expect("TABLE")?;
+    Ok(Some(InputRows { name, columns: columns(cursor)?, key: Vec::new() }))
 }
 
 /// The tokens of the body, with their places in the script, and the place of the whole body.

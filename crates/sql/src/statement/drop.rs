@@ -22,6 +22,8 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<StatementKind, TextError> 
         let words: Vec<&str> = kind.keyword().split(' ').collect();
         cursor.take(&words)
     });
+    // An aggregate is a function, and has no name of its own.
+    let kind = kind.or_else(|| cursor.take(&["AGGREGATE"]).then_some(RelationKind::Function));
     let Some(kind) = kind else {
         return Err(cursor.expected_one_of(&KINDS.map(RelationKind::keyword)));
     };

@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::Options;
 use super::cursor::Cursor;
+use super::{Options, TypedName};
 use crate::TextError;
 use crate::text::Span;
 
@@ -20,6 +20,8 @@ pub struct FunctionCode {
     pub code_span: Span,
     /// The name that the code exports the function by, with its place; `None`: that of the function.
     pub symbol: Option<(String, Span)>,
+    /// What is kept for each group of an aggregate, or for each key of a function of rows; none for a function of values.
+    pub state: Vec<TypedName>,
     /// What an instance may use.
     pub options: Options,
 }
@@ -56,7 +58,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, options: Options) -> Result<Function
         cursor.expect("WASM")?;
     }
     cursor.finish("function")?;
-    Ok(FunctionCode { code, code_span, symbol, options })
+    Ok(FunctionCode { code, code_span, symbol, state: Vec::new(), options })
 }
 
 fn code(cursor: &mut Cursor<'_>) -> Result<Code, TextError> {

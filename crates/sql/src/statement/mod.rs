@@ -60,6 +60,7 @@ mod standard_words;
 mod stop_start;
 mod subscribe;
 mod tokens;
+mod typed_name;
 
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ pub(crate) use self::clauses::not_given;
 pub(crate) use self::columns::text_length;
 pub use self::columns::{Column, Columns, Watermark};
 pub(crate) use self::compared_lists::compared_lists;
-pub use self::create_function::{CreateFunction, FunctionBody, FunctionResult, TypedName};
+pub use self::create_function::{CreateFunction, FunctionBody, FunctionResult, InputRows};
 pub use self::create_places::{CreatePlaces, PlaceName};
 pub use self::create_pool::CreatePool;
 pub use self::create_process::{CreateProcess, ParameterSet, PlaceStep};
@@ -100,6 +101,7 @@ pub use self::setting_calls::SettingCall;
 pub use self::show::ShowKind;
 pub use self::stop_start::QueryOf;
 pub use self::tokens::is_complete;
+pub use self::typed_name::TypedName;
 use crate::text::{Script, Span, TextError};
 
 /// The most errors that are reported for one script.

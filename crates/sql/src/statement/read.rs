@@ -31,8 +31,18 @@ const FIRST_WORDS: [&str; 15] = [
 ];
 
 /// What can be created.
-const CREATED: [&str; 9] =
-    ["SOURCE", "TABLE", "VIEW", "MATERIALIZED VIEW", "FUNCTION", "PROCESS", "PLACES", "POOL", "SINK"];
+const CREATED: [&str; 10] = [
+    "SOURCE",
+    "TABLE",
+    "VIEW",
+    "MATERIALIZED VIEW",
+    "FUNCTION",
+    "AGGREGATE",
+    "PROCESS",
+    "PLACES",
+    "POOL",
+    "SINK",
+];
 
 /// Statements of databases that do not exist for streams, and what to do instead.
 const NOT_HERE: [(&str, &str); 11] = [
@@ -211,6 +221,9 @@ fn create(cursor: &mut Cursor<'_>, options: Options) -> Result<StatementKind, Te
     }
     if cursor.take(&["FUNCTION"]) {
         return create_function::read(cursor, or_replace, options);
+    }
+    if cursor.take(&["AGGREGATE"]) {
+        return create_function::read_aggregate(cursor, or_replace, options);
     }
     for (word, read) in
         [("PROCESS", create_process::read as ReadWithoutOptions), ("PLACES", create_places::read)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use tidemill_engine::StreamRef;
@@ -9,6 +10,8 @@ use tidemill_engine::StreamRef;
 use super::columns::schema_of;
 use super::split_stream::SplitInput;
 use super::{Kind, Relation, Role, Translator, refuse};
+use crate::expressions::filter_project::describe;
+use crate::extension::CallContext;
 use crate::logical::{OperatorCall, SplitStream, node_of};
 
 impl Translator {
@@ -39,11 +42,19 @@ impl Translator {
         }
         let partitions = self.partitions(usize::from(keyed));
         let output = schema_of(&call.schema);
-        let bound = Arc::clone(&call.bound);
+        let (bound, context) = (Arc::clone(&call.bound), self.call_context(partitions));
         let stream = self.operator(&call.name, &streams, partitions, Arc::clone(&output), move |partition| {
-            (bound.factory)(partition)
+            (bound.make)(partition, &context)
         });
         Ok(called(stream, output, &inputs.iter().collect::<Vec<_>>()))
+    }
+
+    fn call_context(&self, partitions: u32) -> CallContext {
+        let faults = self.faults.clone();
+        let leave_out = Arc::new(move |reason: &str, row: &RecordBatch| {
+            faults.add(|| describe(reason, row));
+        });
+        CallContext { leave_out, keys_max: self.groups_max(partitions) }
     }
 
     /// The operator is applied to each sub-stream, with one instance for each.
@@ -61,8 +72,9 @@ impl Translator {
         let inputs: Vec<SplitInput> =
             splits.into_iter().map(|split| self.split_input(split)).collect::<Result<_>>()?;
         let output = schema_of(&call.schema);
-        let bound = Arc::clone(&call.bound);
-        let operator = self.numbered(&call.name, partitions, move |partition| (bound.factory)(partition));
+        let (bound, context) = (Arc::clone(&call.bound), self.call_context(partitions));
+        let make = move |partition| (bound.make)(partition, &context);
+        let operator = self.numbered(&call.name, partitions, make);
         let mut operator = operator.output(Arc::clone(&output));
         for input in &inputs {
             operator = self.with_split(operator, input);
