@@ -18,25 +18,37 @@ const TEXT: &str = r#"
     $$;
     SELECT fahrenheit(100)"#;
 
+/// An aggregate, and a function of rows.
+const STATES: &str = "
+    CREATE AGGREGATE geometric_mean (value DOUBLE) RETURNS DOUBLE STATE (count BIGINT, logarithms DOUBLE)
+        LANGUAGE wasm AS 'geometric_mean.wasm';
+    SELECT round(geometric_mean(value), 6) FROM (VALUES (2), (8), (NULL)) AS rates (value);
+    CREATE FUNCTION changes (readings TABLE (device VARCHAR, status VARCHAR))
+        RETURNS TABLE (device VARCHAR, before VARCHAR, status VARCHAR)
+        PARTITION BY device STATE (last VARCHAR) LANGUAGE wasm AS 'changes.wasm';
+    SELECT count(before)::DOUBLE FROM changes((SELECT * FROM
+        (VALUES ('a', 'up'), ('b', 'up'), ('a', 'up'), ('a', 'down'), ('b', NULL), ('b', 'up'))
+        AS readings (device, status)))";
+
 const RUST: &str = "
     CREATE FUNCTION wind_chill (temperature DOUBLE, speed DOUBLE) RETURNS DOUBLE LANGUAGE wasm AS 'wind_chill.wasm';
     SELECT round(wind_chill(-10, 30), 2)";
 
-/// The value that a script of constants ends with.
-fn answer(planner: &mut Planner, script: &str) -> Result<f64, Box<dyn Error>> {
-    let mut answer = f64::NAN;
+/// The first values of the answers of a script of constants.
+fn answers(planner: &mut Planner, script: &str) -> Result<Vec<f64>, Box<dyn Error>> {
+    let mut answers = Vec::new();
     for statement in parse(script, "script")? {
         if let Reply::Rows(rows) = planner.execute(&statement)? {
-            answer = rows.column(0).as_primitive::<Float64Type>().value(0);
+            answers.push(rows.column(0).as_primitive::<Float64Type>().value(0));
         }
     }
-    Ok(answer)
+    Ok(answers)
 }
 
-/// Compiles `wasm/wind_chill.rs`; false if the compiler does not have the target.
-fn compile(folder: &Path) -> bool {
+/// Compiles `wasm/NAME.rs`; false if the compiler does not have the target.
+fn compile(folder: &Path, name: &str) -> bool {
     let source =
-        Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default()).join("wasm/wind_chill.rs");
+        Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default()).join(format!("wasm/{name}.rs"));
     let mut rustc = Command::new("rustc");
     rustc.args(["--edition", "2024", "--target", "wasm32-unknown-unknown", "--crate-type", "cdylib", "-O"]);
     rustc.args(["-C", "strip=symbols"]).arg(source).arg("--out-dir").arg(folder);
@@ -45,21 +57,26 @@ fn compile(folder: &Path) -> bool {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut planner = Planner::new();
-    let boiling = answer(&mut planner, TEXT)?;
+    let boiling = answers(&mut planner, TEXT)?[0];
     println!("water boils at {boiling} °F");
     assert!((boiling - 212.0).abs() < 1e-9);
 
     let folder = tempfile::tempdir()?;
-    if !compile(folder.path()) {
+    if !["wind_chill", "geometric_mean", "changes"].into_iter().all(|name| compile(folder.path(), name)) {
         println!(
-            "wind_chill.rs is skipped: install the target with `rustup target add wasm32-unknown-unknown`"
+            "examples/wasm is skipped: install the target with `rustup target add wasm32-unknown-unknown`"
         );
         return Ok(());
     }
     planner.set_paths_in(Some(folder.path().to_owned()));
-    let felt = answer(&mut planner, RUST)?;
+    let felt = answers(&mut planner, RUST)?[0];
     println!("-10 °C feel like {felt} °C at 30 km/h");
     // As Canada's weather service computes it.
     assert!((felt - -19.52).abs() < 1e-9, "{felt}");
+    let [mean, changes] = answers(&mut planner, STATES)?[..] else {
+        return Err("two answers are expected".into());
+    };
+    println!("the geometric mean is {mean}, and {changes} texts have changed");
+    assert!((mean - 4.0).abs() < 1e-9 && (changes - 1.0).abs() < 1e-9);
     Ok(())
 }
