@@ -59,17 +59,17 @@ impl RowBatches {
     }
 
     fn compute(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(batch) = self.first.pop_front() {
+            self.waiting.set(self.waiting.bytes().saturating_sub(bytes_of_rows(&batch) as u64));
+            return shown_rows(batch).map(Some);
+        }
+        let Some(computing) = &mut self.computing else { return Ok(None) };
         // A view continues, and what it drops or replaces stays in memory as long as a query reads it.
         let outlived = self.reads.iter().map(FoundRows::outlived_bytes).sum::<u64>();
         let more = outlived.saturating_sub(self.outlived.bytes());
         self.outlived
             .grow("rows of views that were replaced or dropped meanwhile", more)
             .map_err(limit_reached)?;
-        if let Some(batch) = self.first.pop_front() {
-            self.waiting.set(self.waiting.bytes().saturating_sub(bytes_of_rows(&batch) as u64));
-            return shown_rows(batch).map(Some);
-        }
-        let Some(computing) = &mut self.computing else { return Ok(None) };
         let mut turn = self.turns.begin().map_err(turn_refused)?;
         loop {
             match computing.next(turn.as_mut())? {
