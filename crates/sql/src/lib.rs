@@ -45,6 +45,7 @@ pub use self::planner::{
     EmbeddedQueries, EmbeddedQuery, EmbeddedSource, KeptPlan, PlanStream, Planner, Reply, Surroundings,
 };
 pub use self::query::explain::Explained;
+pub use self::query::fitted_rows::fitted_rows;
 pub use self::query::opened::Opened;
 pub use self::query::past::{PastPipeline, PastRange, PastResults};
 pub use self::query::pipeline::Pipeline;

@@ -12,11 +12,9 @@ use tidemill_sql::Statement;
 use super::answer::Answer;
 use super::copy_format::{CopyDecoder, CopyFormat};
 use super::copy_statement::CopyStatement;
+use super::push_columns::{chosen, push_target};
 use super::{Conversation, Result, Stop};
-use crate::report::{
-    BAD_COPY_FORMAT, DUPLICATE_COLUMN, OBJECT_NOT_READY, PROTOCOL_VIOLATION, QUERY_CANCELED, Report,
-    UNDEFINED_COLUMN, WRONG_OBJECT_TYPE,
-};
+use crate::report::{BAD_COPY_FORMAT, PROTOCOL_VIOLATION, QUERY_CANCELED, Report, WRONG_OBJECT_TYPE};
 use crate::wire::Request;
 
 /// Bytes of a copy that are looked at together: one that is not longer takes in all of its rows or none.
@@ -77,10 +75,7 @@ impl Conversation<'_> {
         let mut intake = self.intake(source, columns, format)?;
         self.writer.copy_in(intake.given.fields().len(), format.is_binary())?;
         self.writer.flush()?;
-        let cancellation = self.session.cancellation();
-        let requests = cancellation.requests();
-        let inbox = self.inbox;
-        let goes_on = move || cancellation.requests() == requests && !inbox.has_ended();
+        let (inbox, goes_on) = (self.inbox, self.goes_on());
         loop {
             let request = match inbox.take() {
                 Ok(Some(request)) => request,
@@ -125,33 +120,19 @@ impl Conversation<'_> {
         columns: Option<&[String]>,
         format: &CopyFormat,
     ) -> std::result::Result<RowPush, Report> {
-        let catalog = self.session.runtime().catalog();
-        let Some(target) = catalog.push_target(source) else {
-            let is_there = catalog.listed().iter().any(|relation| relation.name == source);
-            let message = match is_there {
-                true => format!("'{source}' is not a source into which rows can be copied"),
-                false => format!("there is no source '{source}'"),
-            };
-            let code = if is_there { WRONG_OBJECT_TYPE } else { "42P01" };
-            let hint = format!("CREATE SOURCE {source} (...) WITH (connector = 'push')");
-            return Err(Report::error(code, message).with_hint(hint));
-        };
-        if target.readers() == 0 {
-            let message = format!("no query reads '{source}', so its rows would be lost");
-            let hint = "create a materialized view or a sink over it first";
-            return Err(Report::error(OBJECT_NOT_READY, message).with_hint(hint));
-        }
+        let target = push_target(&self.session, source, "copied")?;
         let all = Arc::clone(target.schema());
         let given = match columns {
             None => all,
             Some(columns) => Arc::new(
-                all.project(&chosen(&all, columns)?).map_err(|error| Report::bug(error.to_string()))?,
+                all.project(&chosen(&all, columns, "the copy")?)
+                    .map_err(|error| Report::bug(error.to_string()))?,
             ),
         };
         let mut decoder = format.decoder(&given).map_err(Report::from)?;
         decoder.begin(&format!("COPY {source}"));
         Ok(RowPush {
-            target: target.clone(),
+            target,
             decoder,
             given,
             waiting: Vec::new(),
@@ -160,31 +141,6 @@ impl Conversation<'_> {
             left_out: LeftOut::default(),
             pushed: None,
         })
-    }
-}
-
-/// The places of the named columns. The others must be able to be NULL.
-fn chosen(all: &SchemaRef, columns: &[String]) -> std::result::Result<Vec<usize>, Report> {
-    let place = |column: &String| {
-        all.index_of(column).map_err(|_| {
-            let names: Vec<&str> = all.fields().iter().map(|field| field.name().as_str()).collect();
-            let report = Report::error(UNDEFINED_COLUMN, format!("the source has no column '{column}'"));
-            report.with_hint(format!("its columns are {}", names.join(", ")))
-        })
-    };
-    let places = columns.iter().map(place).collect::<std::result::Result<Vec<_>, _>>()?;
-    let twice = columns.iter().enumerate().find(|(index, column)| columns[..*index].contains(column));
-    if let Some((_, column)) = twice {
-        return Err(Report::error(DUPLICATE_COLUMN, format!("column '{column}' is named more than once")));
-    }
-    let missing = all.fields().iter().enumerate();
-    let mut missing = missing.filter(|(index, field)| !places.contains(index) && !field.is_nullable());
-    match missing.next() {
-        None => Ok(places),
-        Some((_, field)) => {
-            let message = format!("column '{}' is NOT NULL, and the copy has no values for it", field.name());
-            Err(Report::error("23502", message))
-        }
     }
 }
 

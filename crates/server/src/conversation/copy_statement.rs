@@ -3,7 +3,7 @@
 use tidemill_sql::{Piece, Statement};
 
 use super::copy_format::{CopyFormat, CopyLayout};
-use super::words::{folded, name};
+use super::words::{closed, folded, name};
 use crate::report::{NOT_SUPPORTED, Report, SYNTAX_ERROR};
 
 /// A copy between the database and a client.
@@ -28,19 +28,6 @@ fn wrong(message: &str) -> Report {
     let hint =
         "COPY (SELECT ...) TO STDOUT; COPY view TO STDOUT WITH (FORMAT csv, HEADER); COPY source FROM STDIN";
     Report::error(SYNTAX_ERROR, message).with_hint(hint)
-}
-
-/// Where the parenthesis at the beginning is closed.
-fn closed(words: &[String]) -> Option<usize> {
-    let mut depth = 0_usize;
-    words.iter().position(|word| {
-        match word.as_str() {
-            "(" => depth += 1,
-            ")" => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        depth == 0
-    })
 }
 
 fn read(piece: &Piece, words: &[String]) -> Result<CopyStatement> {

@@ -51,6 +51,7 @@ impl Conversation<'_> {
             Wanted::Prepare(statement) => self.execute_prepare_statement(statement),
             Wanted::SetLocal(statement) => self.set_in_language(statement, true),
             Wanted::Copy(copy) => self.copy(copy),
+            Wanted::Insert(insert) => self.insert(insert),
             Wanted::Cursor(cursor) => self.execute_cursor_statement(cursor),
         }
     }
@@ -174,6 +175,10 @@ impl Conversation<'_> {
                 self.session.end_transaction();
                 let is_commit = *own == OwnStatement::Commit && !has_failed;
                 self.end_settings(is_commit)?;
+                match is_commit {
+                    true => self.take_in_inserted()?,
+                    false => self.inserted.truncate(0),
+                }
                 done(if is_commit { "COMMIT" } else { "ROLLBACK" })
             }
             OwnStatement::Set { name, value, is_local } => {

@@ -55,7 +55,13 @@ impl Conversation<'_> {
     pub(super) fn prepared_of(&mut self, wanted: Option<Wanted>, types: &[u32]) -> Result<PreparedStatement> {
         let given = types.iter().map(|oid| type_of_parameter(*oid));
         let given = given.collect::<std::result::Result<Vec<_>, _>>();
-        let given = given.map_err(|why| Report::error(NOT_SUPPORTED, why))?;
+        let mut given = given.map_err(|why| Report::error(NOT_SUPPORTED, why))?;
+        if let Some(Wanted::Insert(insert)) = &wanted {
+            for (number, kind) in self.types_of_inserted(insert) {
+                given.resize(given.len().max(number), None);
+                given[number - 1].get_or_insert(kind);
+            }
+        }
         let parameters = match wanted.as_ref().and_then(Wanted::query) {
             Some(statement) => {
                 if statement.parameters() > usize::from(u16::MAX) {
@@ -185,7 +191,7 @@ impl Conversation<'_> {
         formats: &[u16],
     ) -> std::result::Result<Option<Vec<Column>>, Report> {
         match wanted {
-            None | Some(Wanted::Copy(_) | Wanted::SetLocal(_)) => Ok(None),
+            None | Some(Wanted::Copy(_) | Wanted::Insert(_) | Wanted::SetLocal(_)) => Ok(None),
             Some(Wanted::Cursor(CursorStatement::Fetch { name, is_move: false, .. })) => {
                 self.columns_of_cursor(name, formats).map(Some)
             }

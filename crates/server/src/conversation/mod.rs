@@ -13,10 +13,13 @@ mod cursors;
 mod execute;
 mod execute_prepared;
 mod extended;
+mod insert;
+mod insert_statement;
 mod limits;
 mod own_statement;
 mod prepare_statement;
 mod prepared;
+mod push_columns;
 mod savepoints;
 mod transaction_settings;
 mod type_query;
@@ -32,6 +35,7 @@ use tidemill_service::{Role, Session};
 
 use self::answer::Answer;
 use self::cursors::Cursor;
+use self::insert::InsertedRows;
 use self::prepared::{Portal, PreparedStatement};
 use self::savepoints::Savepoint;
 use self::transaction_settings::SettingsAtEnd;
@@ -94,6 +98,8 @@ pub(crate) struct Conversation<'a> {
     cursors: BTreeMap<String, Cursor>,
     /// Of the transaction, the newest one last.
     savepoints: Vec<Savepoint>,
+    /// In the transaction.
+    inserted: InsertedRows,
     /// How often the session had been cancelled before the newest request.
     cancelled_before: u32,
     /// The processor time of its thread when what that had freed was last given to others.
@@ -143,6 +149,7 @@ impl<'a> Conversation<'a> {
             portals: BTreeMap::new(),
             cursors: BTreeMap::new(),
             savepoints: Vec::new(),
+            inserted: InsertedRows::default(),
             cancelled_before: 0,
             released_ns: 0,
         }
@@ -177,6 +184,14 @@ impl<'a> Conversation<'a> {
             && self.portals.is_empty()
             && self.cursors.is_empty()
             && self.savepoints.is_empty()
+    }
+
+    /// Whether the client still waits for what it has asked.
+    pub(super) fn goes_on(&self) -> impl Fn() -> bool + use<'a> {
+        let cancellation = self.session.cancellation();
+        let requests = cancellation.requests();
+        let inbox = self.inbox;
+        move || cancellation.requests() == requests && !inbox.has_ended()
     }
 
     /// The client has not read for some time. If it reads on soon, it learns why nothing more comes.

@@ -1,5 +1,4 @@
-//! Savepoints. A transaction only reads, so there is nothing to undo but settings; after an error, a client returns to one to
-//! continue.
+//! Savepoints. There is nothing to undo but settings and rows that were inserted; after an error, a client returns to one to continue.
 
 use super::limits::check_room;
 use super::transaction_settings::SettingsInTransaction;
@@ -19,6 +18,8 @@ pub(crate) enum SavepointStatement {
 pub(super) struct Savepoint {
     name: String,
     settings: SettingsInTransaction,
+    /// How many inserts there were before.
+    inserts: usize,
 }
 
 impl SavepointStatement {
@@ -60,7 +61,8 @@ impl Conversation<'_> {
             SavepointStatement::Set(name) => {
                 check_room(self.savepoints.len(), "savepoints", "RELEASE some of them")?;
                 let settings = self.settings_in_transaction();
-                self.savepoints.push(Savepoint { name: name.clone(), settings });
+                let inserts = self.inserted.len();
+                self.savepoints.push(Savepoint { name: name.clone(), settings, inserts });
             }
             SavepointStatement::Release(name) => {
                 let place = place(name)?;
@@ -71,6 +73,7 @@ impl Conversation<'_> {
                 self.savepoints.truncate(place + 1);
                 let settings = self.savepoints[place].settings.clone();
                 self.return_to_settings(settings)?;
+                self.inserted.truncate(self.savepoints[place].inserts);
                 self.transaction = TransactionStatus::Open;
             }
         }

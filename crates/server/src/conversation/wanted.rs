@@ -8,6 +8,7 @@ use tidemill_sql::{Parameter, Piece, Statement, StatementKind};
 
 use super::copy_statement::CopyStatement;
 use super::cursor_statement::CursorStatement;
+use super::insert_statement::InsertStatement;
 use super::own_statement::OwnStatement;
 use super::prepare_statement::PrepareStatement;
 use crate::identity::{self, Identity};
@@ -18,6 +19,7 @@ use crate::report::Report;
 pub(crate) enum Wanted {
     Own(OwnStatement),
     Copy(CopyStatement),
+    Insert(InsertStatement),
     Cursor(CursorStatement),
     Prepare(PrepareStatement),
     Statement(Box<Statement>),
@@ -43,7 +45,8 @@ impl Wanted {
             Wanted::Own(OwnStatement::User(statement)) => statement.needed_role(identity),
             // What is executed is looked at for itself.
             Wanted::Own(_) | Wanted::Prepare(_) => Role::Reader,
-            Wanted::Copy(CopyStatement::In { .. }) => Role::Writer,
+            // An input of a sink is a definition, which is looked at once it is known to be one.
+            Wanted::Copy(CopyStatement::In { .. }) | Wanted::Insert(_) => Role::Writer,
             Wanted::Statement(_)
             | Wanted::Prepared(..)
             | Wanted::SetLocal(_)
@@ -60,6 +63,7 @@ impl Wanted {
             Wanted::Statement(statement) | Wanted::SetLocal(statement) => Some(statement),
             Wanted::Prepared(query, _) => Some(query),
             Wanted::Copy(CopyStatement::Out { query, .. }) => Some(query),
+            Wanted::Insert(InsertStatement { query, .. }) => Some(query),
             Wanted::Cursor(CursorStatement::Declare { query, .. }) => Some(query),
             Wanted::Own(_) | Wanted::Copy(_) | Wanted::Cursor(_) | Wanted::Prepare(_) => None,
         }
@@ -70,6 +74,9 @@ impl Wanted {
     pub fn shown(&self) -> Option<Cow<'_, str>> {
         let query = match self {
             Wanted::Copy(CopyStatement::In { .. }) => return Some("COPY ... FROM STDIN".into()),
+            Wanted::Insert(InsertStatement { source, .. }) => {
+                return Some(format!("INSERT INTO {source} ...").into());
+            }
             other => other.query()?,
         };
         Some(match is_shown(&query.kind) {
@@ -97,6 +104,7 @@ impl Wanted {
         let mut bound = self.clone();
         if let Wanted::Statement(query)
         | Wanted::Copy(CopyStatement::Out { query, .. })
+        | Wanted::Insert(InsertStatement { query, .. })
         | Wanted::Cursor(CursorStatement::Declare { query, .. }) = &mut bound
         {
             **query = query.bind(&values).map_err(Report::from)?;
@@ -108,6 +116,9 @@ impl Wanted {
         let words = piece.words();
         if let Some(copy) = CopyStatement::read(piece, &words) {
             return copy.map(Wanted::Copy);
+        }
+        if let Some(insert) = InsertStatement::read(piece, &words) {
+            return insert.map(Wanted::Insert);
         }
         if let Some(cursor) = CursorStatement::read(piece, &words) {
             return cursor.map(Wanted::Cursor);

@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import sys
+import time
 
 import psycopg
 
@@ -105,6 +106,33 @@ def transactions():
             connection.rollback()
 
 
+def inserts(connection):
+    connection.execute("CREATE SOURCE pushed (id BIGINT, name VARCHAR, at TIMESTAMP, size DOUBLE) WITH (connector = 'push')")
+    connection.execute("CREATE MATERIALIZED VIEW taken_in AS SELECT id, name, at, size FROM pushed")
+    at = datetime.datetime(2026, 11, 26, 17, 30)
+    insert = "INSERT INTO pushed (id, name, at, size) VALUES (%s, %s, %s, %s)"
+    given = [(1, "a", at, 0.5), (2, None, at, 3), (2**40, "it's", None, None)]
+    # A transaction, as psycopg begins one unless it is told otherwise.
+    with connect() as writer:
+        with writer.cursor() as cursor:
+            cursor.executemany(insert, given)
+            equal(cursor.rowcount, 3)
+        equal(writer.execute("SELECT count(*) FROM taken_in").fetchone(), (0,))
+        writer.commit()
+        writer.execute(insert, (7, "is taken back", at, 1))
+        writer.rollback()
+    for is_binary in (False, True):
+        with connection.cursor(binary=is_binary) as cursor:
+            cursor.execute(insert.replace("%s", "%b") if is_binary else insert, (3 + is_binary, "alone", at, -1.25))
+    alone = [(3, "alone", at, -1.25), (4, "alone", at, -1.25)]
+    wanted = sorted(given + alone)
+    deadline = time.monotonic() + 30
+    while (found := connection.execute("SELECT * FROM taken_in ORDER BY id").fetchall()) != wanted:
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{found!r} is not {wanted!r}")
+        time.sleep(0.01)
+
+
 def views(connection):
     connection.execute("CREATE MATERIALIZED VIEW parity AS "
                        "SELECT value % 2 AS odd, count(*) AS n FROM sequence(count => 9) GROUP BY 1")
@@ -121,5 +149,6 @@ with connect(autocommit=True) as session:
     errors(session)
     streams(session)
     views(session)
+    inserts(session)
 transactions()
 print("done")

@@ -9,7 +9,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use super::LoadedOperator;
 
 /// Between the name of a function and the digest of its code, in plans.
-const DIGEST_MARK: char = '@';
+pub(crate) const DIGEST_MARK: char = '@';
 /// How many digits of the digest are in the name.
 const DIGITS: usize = 24;
 

@@ -24,7 +24,7 @@ use datafusion::sql::sqlparser::ast;
 
 pub(crate) use self::body::{Wrong, check, check_keys, rows_query, tried_with, with_samples};
 pub(crate) use self::expand::{Expansion, TableCall};
-pub(crate) use self::loaded::{Loaded, LoadedFunctions, name_in_plans, shown, without_digests};
+pub(crate) use self::loaded::{DIGEST_MARK, Loaded, LoadedFunctions, name_in_plans, shown, without_digests};
 pub(crate) use self::loaded_operator::LoadedOperator;
 pub(crate) use self::loaded_scalar::LoadedScalar;
 pub(crate) use self::parameter_types::parameter_types;

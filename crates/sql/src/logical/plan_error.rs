@@ -9,7 +9,7 @@ use super::names::{shown, shown_text};
 use super::provider::Provider;
 use super::refused_clause::place_of;
 use crate::closest;
-use crate::defined_functions::{Meaning, without_digests};
+use crate::defined_functions::{DIGEST_MARK, Meaning, without_digests};
 use crate::refusal::Refusal;
 use crate::statement::Statement;
 use crate::text::wording::{Wording, between, reword, types_do_not_fit};
@@ -63,6 +63,10 @@ impl TextError {
     #[must_use]
     pub fn from_datafusion(error: &DataFusionError, statement: &Statement, names: &Names<'_>) -> TextError {
         let error = TextError::with_names_in_plans(error, statement, names);
+        // Who has written such a name sees what he has written.
+        if statement.text.contains(DIGEST_MARK) {
+            return error;
+        }
         let (message, hint) = (without_digests(&error.message), error.hint.as_deref().map(without_digests));
         TextError { message, hint, ..error }
     }

@@ -206,6 +206,11 @@ impl Planner {
         let gateways =
             self.sink_gateways(std::slice::from_ref(&plan), &connector.unwrap_or_default(), statement)?;
         let Some(entry) = Arc::make_mut(&mut self.catalog.sinks).get_mut(sink.as_str()) else {
+            if self.catalog.push_target(sink.as_str()).is_some() {
+                let message = format!("'{sink}' is a source, whose rows come from clients of a server");
+                let hint = "insert them with psql or another client of PostgreSQL; see tidemill serve";
+                return Err(statement.error(sink.span, message).with_hint(hint));
+            }
             let error = statement.error(sink.span, format!("there is no sink '{sink}'"));
             return Err(match crate::closest(sink.as_str(), names.iter().map(String::as_str)) {
                 Some(meant) => error.with_hint(format!("did you mean {meant}?")),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::logical_expr::LogicalPlan;
 
 use super::argument_types::argument_types;
@@ -76,7 +76,7 @@ impl Planner {
         let compared = plan.get_parameter_types().unwrap_or_default().into_iter();
         let compared = compared.filter_map(|(name, data_type)| Some((number(&name)?, data_type?)));
         let implied = compared.chain(argument_types(&plan)).map(|(number, data_type)| {
-            let implied = kind(&data_type);
+            let implied = ParameterType::of_column(&data_type);
             (number, if lists.contains(&number) { implied.and_then(ParameterType::list) } else { implied })
         });
         implied.collect()
@@ -113,32 +113,4 @@ pub(super) fn shown_columns(plan: &LogicalPlan) -> SchemaRef {
     let fields: Vec<Field> =
         fields.map(|field| field.as_ref().clone().with_name(header(field.name()))).collect();
     Arc::new(Schema::new(fields))
-}
-
-/// The parameter of a type of the planner.
-fn kind(data_type: &DataType) -> Option<ParameterType> {
-    Some(match data_type {
-        DataType::Boolean => ParameterType::Boolean,
-        DataType::Int8 | DataType::Int16 | DataType::UInt8 => ParameterType::SmallInt,
-        DataType::Int32 | DataType::UInt16 => ParameterType::Integer,
-        DataType::Int64 | DataType::UInt32 => ParameterType::BigInt,
-        DataType::UInt64
-        | DataType::Decimal32(..)
-        | DataType::Decimal64(..)
-        | DataType::Decimal128(..)
-        | DataType::Decimal256(..) => ParameterType::Decimal,
-        DataType::Float16 | DataType::Float32 => ParameterType::Real,
-        DataType::Float64 => ParameterType::Double,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ParameterType::Text,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => ParameterType::Bytes,
-        DataType::Date32 | DataType::Date64 => ParameterType::Date,
-        DataType::Time32(_) | DataType::Time64(_) => ParameterType::Time,
-        DataType::Timestamp(_, None) => ParameterType::Timestamp,
-        DataType::Timestamp(_, Some(_)) => ParameterType::TimestampWithTimeZone,
-        DataType::Interval(_) | DataType::Duration(_) => ParameterType::Interval,
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            kind(item.data_type())?.list()?
-        }
-        _ => return None,
-    })
 }

@@ -6,6 +6,7 @@ pub(crate) mod divided_query;
 pub(crate) mod durable_view;
 pub(crate) mod explain;
 pub(crate) mod first_rows;
+pub(crate) mod fitted_rows;
 pub(crate) mod fragmented;
 pub(crate) mod gateway_parts;
 pub(crate) mod higher_priority_work;

@@ -61,6 +61,7 @@ mod stop_start;
 mod subscribe;
 mod tokens;
 mod typed_name;
+mod whole_values;
 
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use datafusion::arrow::datatypes::DataType as ColumnType;
 use datafusion::sql::sqlparser::ast::{
     self, ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query, TimezoneInfo,
     Value, ValueWithSpan, Visitor, VisitorMut,
@@ -80,6 +81,40 @@ impl ParameterType {
     /// ```
     pub fn list(self) -> Option<ParameterType> {
         ITEMS.iter().find(|item| **item == self).map(ParameterType::List)
+    }
+
+    /// The type of the values of a column; `None` if no parameter has such values.
+    ///
+    /// ```
+    /// use tidemill_sql::ParameterType;
+    /// let kind = ParameterType::of_column(&tidemill_engine::arrow::schema::DataType::Int16);
+    /// assert_eq!(kind, Some(ParameterType::SmallInt));
+    /// ```
+    pub fn of_column(data_type: &ColumnType) -> Option<ParameterType> {
+        Some(match data_type {
+            ColumnType::Boolean => ParameterType::Boolean,
+            ColumnType::Int8 | ColumnType::Int16 | ColumnType::UInt8 => ParameterType::SmallInt,
+            ColumnType::Int32 | ColumnType::UInt16 => ParameterType::Integer,
+            ColumnType::Int64 | ColumnType::UInt32 => ParameterType::BigInt,
+            ColumnType::UInt64
+            | ColumnType::Decimal32(..)
+            | ColumnType::Decimal64(..)
+            | ColumnType::Decimal128(..)
+            | ColumnType::Decimal256(..) => ParameterType::Decimal,
+            ColumnType::Float16 | ColumnType::Float32 => ParameterType::Real,
+            ColumnType::Float64 => ParameterType::Double,
+            ColumnType::Utf8 | ColumnType::LargeUtf8 | ColumnType::Utf8View => ParameterType::Text,
+            ColumnType::Binary | ColumnType::LargeBinary | ColumnType::BinaryView => ParameterType::Bytes,
+            ColumnType::Date32 | ColumnType::Date64 => ParameterType::Date,
+            ColumnType::Time32(_) | ColumnType::Time64(_) => ParameterType::Time,
+            ColumnType::Timestamp(_, None) => ParameterType::Timestamp,
+            ColumnType::Timestamp(_, Some(_)) => ParameterType::TimestampWithTimeZone,
+            ColumnType::Interval(_) | ColumnType::Duration(_) => ParameterType::Interval,
+            ColumnType::List(item) | ColumnType::LargeList(item) | ColumnType::FixedSizeList(item, _) => {
+                ParameterType::of_column(item.data_type())?.list()?
+            }
+            _ => return None,
+        })
     }
 }
 

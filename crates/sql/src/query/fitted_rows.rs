@@ -1,0 +1,50 @@
+//! Rows of a query as the columns of a source have them.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::arrow::util::display::FormatOptions;
+use tidemill_engine::Cause;
+
+/// The rows with all columns of a source: column `i` becomes that of number `places[i]`, and those without a place are NULL.
+///
+/// # Errors
+/// If a value does not fit its column. The error names the column.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidemill_engine::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+/// use tidemill_engine::arrow::schema::{DataType, Field, Schema};
+/// use tidemill_sql::fitted_rows;
+///
+/// let field = |name, data_type| Field::new(name, data_type, true);
+/// let source = Arc::new(Schema::new(vec![field("id", DataType::Int16), field("name", DataType::Utf8)]));
+/// let given = |ids: Vec<i64>| RecordBatch::try_from_iter([("x", Arc::new(Int64Array::from(ids)) as ArrayRef)]).unwrap();
+/// let rows = fitted_rows(&given(vec![7]), &[0], &source).unwrap();
+/// assert_eq!(rows.column(1).as_ref(), &StringArray::from(vec![None::<&str>]));
+/// assert!(fitted_rows(&given(vec![70_000]), &[0], &source).unwrap_err().message.starts_with("id: "));
+/// ```
+pub fn fitted_rows(rows: &RecordBatch, places: &[usize], source: &SchemaRef) -> Result<RecordBatch, Cause> {
+    let column = |(place, field): (usize, &FieldRef)| match places.iter().position(|given| *given == place) {
+        Some(given) => fitted(rows.column(given), field),
+        None => Ok(new_null_array(field.data_type(), rows.num_rows())),
+    };
+    let columns: Vec<ArrayRef> =
+        source.fields().iter().enumerate().map(column).collect::<Result<_, Cause>>()?;
+    RecordBatch::try_new(Arc::clone(source), columns).map_err(|error| Cause::bug(error.to_string()))
+}
+
+fn fitted(column: &ArrayRef, field: &FieldRef) -> Result<ArrayRef, Cause> {
+    let options = CastOptions { safe: false, format_options: FormatOptions::default() };
+    let name = field.name();
+    let fitted = cast_with_options(column, field.data_type(), &options).map_err(|error| {
+        Cause::user(format!("{name}: {}", error.to_string().trim_start_matches("Cast error: ")))
+            .with_source(error)
+    })?;
+    match !field.is_nullable() && fitted.null_count() > 0 {
+        true => Err(Cause::user(format!("{name}: the column is NOT NULL, and a row has NULL"))),
+        false => Ok(fitted),
+    }
+}
