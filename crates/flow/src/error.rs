@@ -48,11 +48,23 @@ pub enum FlowError {
 impl Failure {
     /// Whose fault it is.
     pub fn fault(&self) -> Fault {
+        self.cause().map_or(Fault::Operation, |cause| cause.fault)
+    }
+
+    fn cause(&self) -> Option<&Cause> {
         match self {
-            Failure::Operator(error) => error.cause.fault,
-            Failure::Sink(error) => error.cause.fault,
-            Failure::Engine { cause, .. } => cause.fault,
-            Failure::Aborted => Fault::Operation,
+            Failure::Operator(error) => Some(&error.cause),
+            Failure::Sink(error) => Some(&error.cause),
+            Failure::Engine { cause, .. } => Some(cause),
+            Failure::Aborted => None,
+        }
+    }
+
+    /// What it says, without the words that introduce a fault of this kind: a cause puts them in front of all.
+    fn without_introduction(&self) -> String {
+        match self.cause() {
+            Some(cause) => self.to_string().replacen(&cause.to_string(), &cause.message, 1),
+            None => self.to_string(),
         }
     }
 }
@@ -73,6 +85,9 @@ impl From<FlowError> for Cause {
     fn from(error: FlowError) -> Cause {
         match error {
             FlowError::NotStarted(cause) => cause,
+            FlowError::Failed(failure) => {
+                Cause::new(failure.fault(), failure.without_introduction()).with_source(failure)
+            }
             _ => Cause::new(error.fault(), error.to_string()).with_source(error),
         }
     }
@@ -92,6 +107,16 @@ mod tests {
         let cause = Cause::from(FlowError::from(failure));
         assert_eq!(cause, Cause::operation("sink 'out', cycle 7: the sender is gone: reset by peer"));
         assert_eq!(chain(&cause), ["sink 'out', cycle 7", "the sender is gone", "reset by peer"]);
+    }
+
+    #[test]
+    fn a_limit_is_introduced_once() {
+        let cause = Cause::resource("more than 5 rows");
+        let failure = Failure::Engine { part: "source 'a'".into(), cause };
+        assert_eq!(
+            Cause::from(FlowError::from(failure)).to_string(),
+            "limit reached: source 'a': more than 5 rows"
+        );
     }
 
     #[test]
