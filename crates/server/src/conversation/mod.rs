@@ -249,6 +249,8 @@ impl<'a> Conversation<'a> {
                     if report.severity == Severity::Fatal {
                         return self.end_with(&report);
                     }
+                    // Who knows that it has failed must not find it active: a cancellation would find nothing, too.
+                    self.shared.connections.note(self.process, Activity::rest);
                     self.writer.report(&report)?;
                     // A client may wait for it before it says that its requests have ended.
                     self.writer.flush()?;
