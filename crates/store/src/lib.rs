@@ -70,6 +70,7 @@ mod store_state;
 mod strict_limits;
 mod turns;
 mod version;
+mod version_cell;
 mod writer;
 
 pub use area::{Area, distance};

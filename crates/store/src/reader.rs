@@ -144,8 +144,8 @@ impl StoreReader {
 
     fn newest(&self) -> Newest {
         match &self.whole {
-            None => Newest::One(self.shared.current.load_full()),
-            Some(whole) => Newest::Fragments(whole.current.load_full()),
+            None => Newest::One(self.shared.current.load()),
+            Some(whole) => Newest::Fragments(whole.current.load()),
         }
     }
 

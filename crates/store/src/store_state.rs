@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-
 use crate::chunk_list::ChunkList;
 use crate::config::StoreConfig;
 use crate::key_index::KeyIndex;
 use crate::keys::KeyHasher;
 use crate::marks::Marks;
 use crate::store_memory::StoreMemory;
+use crate::version_cell::VersionCell;
 
 pub(crate) struct StoreState {
     pub config: StoreConfig,
     pub hasher: Option<KeyHasher>,
     /// The newest version.
-    pub current: ArcSwap<Published>,
+    pub current: VersionCell<Published>,
     /// The chunks of the newest version, or of the next: all rows that the index of keys leads to.
-    pub staged: ArcSwap<ChunkList>,
+    pub staged: VersionCell<ChunkList>,
     /// What the store holds in memory.
     pub memory: StoreMemory,
 }
@@ -44,7 +43,7 @@ pub(crate) struct FragmentsState {
     /// The fragments.
     pub fragments: Vec<Arc<StoreState>>,
     /// The newest cycle that every fragment has: what each published after it.
-    pub current: ArcSwap<Vec<Arc<Published>>>,
+    pub current: VersionCell<Vec<Arc<Published>>>,
 }
 
 impl Published {

@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arc_swap::ArcSwap;
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
 use tidemill_core::{Cause, MemoryAccount};
@@ -19,6 +18,7 @@ use crate::reader::StoreReader;
 use crate::store_memory::StoreMemory;
 use crate::store_state::{Published, StoreState, StoreStatistics};
 use crate::strict_limits::{too_many_bytes, too_many_rows};
+use crate::version_cell::VersionCell;
 
 /// A chunk is complete when it has this many rows.
 pub(crate) const CHUNK_ROWS: usize = 1 << 14;
@@ -80,7 +80,7 @@ impl StoreWriter {
             end: 0,
             statistics: StoreStatistics::default(),
         };
-        let (current, staged) = (ArcSwap::from_pointee(published), ArcSwap::default());
+        let (current, staged) = (VersionCell::new(published), VersionCell::new(ChunkList::default()));
         let memory = StoreMemory::default();
         let shared = Arc::new(StoreState { config, hasher, current, staged, memory });
         let writer = StoreWriter {

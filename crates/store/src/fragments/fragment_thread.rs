@@ -98,7 +98,7 @@ fn run(
                 let appended = writer.append_part(cycle, &rows, has_rows);
                 // Memory that the rows share with others is free before the next ones come.
                 drop(rows);
-                let published = appended.map(|()| writer.shared.current.load_full());
+                let published = appended.map(|()| writer.shared.current.load());
                 if publishing.send(published).is_err() {
                     return;
                 }

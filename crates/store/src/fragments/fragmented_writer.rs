@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use arrow_array::RecordBatch;
 use tidemill_core::{Cause, MemoryAccount, SnapshotWriter, State};
 
@@ -17,6 +16,7 @@ use crate::kept_chunks::keep;
 use crate::reader::StoreReader;
 use crate::store_state::{FragmentsState, Published, StoreStatistics};
 use crate::strict_limits::check_strict;
+use crate::version_cell::VersionCell;
 use crate::writer::StoreWriter;
 
 /// The first byte of a store of several fragments.
@@ -79,8 +79,8 @@ impl FragmentedWriter {
         let shared = first.shared.clone();
         let (schema, newest_cycle) = (shared.config.schema.clone(), first.newest_cycle());
         let fragments: Vec<_> = writers.iter().map(|writer| writer.shared.clone()).collect();
-        let published: Vec<_> = fragments.iter().map(|fragment| fragment.current.load_full()).collect();
-        let state = FragmentsState { config, fragments, current: ArcSwap::from_pointee(published) };
+        let published: Vec<_> = fragments.iter().map(|fragment| fragment.current.load()).collect();
+        let state = FragmentsState { config, fragments, current: VersionCell::new(published) };
         let state = Arc::new(state);
         let threads = writers.into_iter().enumerate();
         let threads = threads.map(|(fragment, writer)| FragmentThread::start(fragment, writer));
@@ -138,7 +138,7 @@ impl FragmentedWriter {
         files: &mut dyn ChunkFiles,
     ) -> Result<BTreeSet<u64>, Cause> {
         self.publish()?;
-        let published = self.state.current.load_full();
+        let published = self.state.current.load();
         let complete = published.iter().flat_map(|fragment| fragment.chunks.complete.as_slice());
         let named = keep(complete, files)?;
         let Fragmentation { count, by } = &self.splitter.fragmentation;

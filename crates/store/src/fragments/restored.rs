@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use tidemill_core::{Cause, SnapshotReader, State};
 
 use super::fragment_config;
@@ -15,6 +14,7 @@ use crate::reader::StoreReader;
 use crate::selection::Selection;
 use crate::snapshot::{self, WHOLE_VERSION};
 use crate::store_state::{FragmentsState, StoreStatistics};
+use crate::version_cell::VersionCell;
 use crate::writer::StoreWriter;
 
 /// The write side of a store that was restored.
@@ -64,9 +64,9 @@ pub(crate) fn restored(
 /// Reads these fragments together.
 fn reader_of(config: StoreConfig, fragments: &[StoreWriter]) -> StoreReader {
     let fragments: Vec<_> = fragments.iter().map(|writer| writer.shared.clone()).collect();
-    let published: Vec<_> = fragments.iter().map(|fragment| fragment.current.load_full()).collect();
+    let published: Vec<_> = fragments.iter().map(|fragment| fragment.current.load()).collect();
     let shared = fragments[0].clone();
-    let whole = FragmentsState { config, fragments, current: ArcSwap::from_pointee(published) };
+    let whole = FragmentsState { config, fragments, current: VersionCell::new(published) };
     StoreReader { shared, whole: Some(Arc::new(whole)) }
 }
 
