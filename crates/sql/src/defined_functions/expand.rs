@@ -164,8 +164,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// Writes `TABLE(f(1))` as `(SELECT * FROM f(1))`.
-    fn tables(&self, args: &mut [FunctionArg]) -> ControlFlow<Box<DataFusionError>> {
+    /// Writes `TABLE(f(1))` as `(SELECT * FROM f(1))`. Where code is called, another function has to see that: `mergestream(f(...))`.
+    fn tables(&self, args: &mut [FunctionArg], of_table: bool) -> ControlFlow<Box<DataFusionError>> {
         for arg in args {
             let (FunctionArg::Unnamed(FunctionArgExpr::Expr(value))
             | FunctionArg::Named { arg: FunctionArgExpr::Expr(value), .. }) = arg
@@ -173,10 +173,17 @@ impl Expansion<'_> {
                 continue;
             };
             if let Expr::Function(call) = value
-                && let FunctionArguments::List(list) = &call.args
                 && let Some(function) = called(&call.name).and_then(|name| self.functions.get(&name))
                 && gives_rows(function)
+                && let FunctionArguments::List(list) = &mut call.args
             {
+                if let Meaning::Loaded(loaded) = &function.result
+                    && !of_table
+                {
+                    call.name = called_in_plans(&call.name, loaded.name());
+                    self.tables(&mut list.args, false)?;
+                    continue;
+                }
                 let relation = unnamed_table(call.name.clone(), Some(list.args.clone()));
                 match all_rows(relation) {
                     Ok(query) => *value = Expr::Subquery(Box::new(query)),
@@ -210,15 +217,15 @@ impl VisitorMut for Expansion<'_> {
             {
                 return ControlFlow::Break(Box::new(no_rows(function, of.name.span())));
             }
-            return self.tables(&mut list.args);
+            return self.tables(&mut list.args, called(&call.name).as_deref() == Some("table"));
         }
         ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, relation: &mut TableFactor) -> ControlFlow<Self::Break> {
         match relation {
-            TableFactor::Table { args: Some(args), .. } => self.tables(&mut args.args),
-            TableFactor::Function { args, .. } => self.tables(args),
+            TableFactor::Table { args: Some(args), .. } => self.tables(&mut args.args, false),
+            TableFactor::Function { args, .. } => self.tables(args, false),
             _ => ControlFlow::Continue(()),
         }
     }
@@ -332,8 +339,7 @@ fn values_of(call: &Function, function: &DefinedFunction) -> Result<Vec<Expr>> {
 /// The call of the code, by its name in plans.
 fn loaded_call(call: &Function, values: Vec<Expr>, name: &str) -> Expr {
     let mut loaded = call.clone();
-    let ident = Ident { span: call.name.span(), ..Ident::with_quote('"', name) };
-    loaded.name = vec![ident].into();
+    loaded.name = called_in_plans(&call.name, name);
     if let FunctionArguments::List(list) = &mut loaded.args {
         list.args =
             values.into_iter().map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value))).collect();
@@ -349,8 +355,12 @@ fn name_operator(relation: &mut TableFactor, function: &DefinedFunction, alias: 
     else {
         return;
     };
-    let ident = Ident { span: name.span(), ..Ident::with_quote('"', loaded.name()) };
-    (*name, *its_alias) = (vec![ident].into(), Some(alias));
+    (*name, *its_alias) = (called_in_plans(name, loaded.name()), Some(alias));
+}
+
+/// A name in plans in the place of the one that was written.
+fn called_in_plans(written: &ObjectName, name: &str) -> ObjectName {
+    vec![Ident { span: written.span(), ..Ident::with_quote('"', name) }].into()
 }
 
 /// Whether a function is called in FROM.

@@ -9,8 +9,8 @@ use datafusion::sql::sqlparser::ast;
 use super::select::template;
 use super::{Planner, Reply};
 use crate::defined_functions::{
-    DefinedFunction, DefinedFunctions, Expansion, LEVELS_MAX, Meaning, NODES_MAX, Wrong, check, check_keys,
-    nodes, rows_query, tried_with, typed, with_samples,
+    DefinedFunction, DefinedFunctions, Expansion, LEVELS_MAX, Loaded, Meaning, NODES_MAX, Wrong, check,
+    check_keys, nodes, rows_query, tried_with, typed, with_samples,
 };
 use crate::statement::{
     CreateFunction, FunctionBody, FunctionResult, Name, RelationKind, Statement, TABLE_FUNCTIONS, parse,
@@ -166,8 +166,13 @@ impl Planner {
         result: &ast::DataType,
         statement: &Statement,
     ) -> Result<(), TextError> {
-        let functions = &self.catalog.functions;
-        let is_aggregate = |name: &str| functions.aggregate.contains_key(name);
+        let catalog = &self.catalog;
+        let is_loaded_aggregate = |name: &str| {
+            let loaded = catalog.defined.get(name).map(|function| &function.result);
+            matches!(loaded, Some(Meaning::Loaded(Loaded::Aggregate(_))))
+        };
+        let is_aggregate =
+            |name: &str| catalog.functions.aggregate.contains_key(name) || is_loaded_aggregate(name);
         check(body, &create.parameters, is_aggregate).map_err(|wrong| refused(&wrong, create, statement))?;
         self.with_provider(|provider| {
             let field = |parameter: &crate::statement::TypedName| {
