@@ -135,9 +135,13 @@ fn rows_enter_when_their_transaction_is_committed() {
 #[test]
 fn what_does_not_fit_is_refused_and_takes_in_nothing() {
     with_client(async |client| {
+        let named = "CREATE SOURCE named (n BIGINT, name VARCHAR NOT NULL) WITH (connector = 'push');
+            CREATE MATERIALIZED VIEW names AS SELECT name FROM named";
+        client.batch_execute(named).await.unwrap();
         let cases = [
             ("INSERT INTO reports VALUES (1, 'fast')", "22P02 speed: "),
             ("INSERT INTO reports VALUES (1), (NULL)", "22P02 vehicle: the column is NOT NULL"),
+            ("INSERT INTO named VALUES (1)", "22P02 name: the column is NOT NULL"),
             ("INSERT INTO reports (speed) VALUES (1)", "23502 column 'vehicle' is NOT NULL"),
             (
                 "INSERT INTO reports (vehicle, vehicle) VALUES (1, 2)",

@@ -88,6 +88,8 @@ fn each_role_does_what_it_may_and_changes_count_at_once() {
             "START SINK one",
             "ALTER SINK one SET (max_latency = '1 s')",
             "SET workers = 256",
+            "INSERT INTO pushed VALUES (1)",
+            "INSERT INTO sink SELECT n FROM one",
             "CREATE USER mallory PASSWORD 'm' ROLE owner",
             "ALTER USER eve ROLE owner",
             "ALTER USER ada PASSWORD 'mine'",
@@ -109,6 +111,13 @@ fn each_role_does_what_it_may_and_changes_count_at_once() {
             assert!(told.contains("you may not open files"), "{text}: {told}");
             assert!(eve.prepare(&text).await.is_err());
         }
+        // Who may write rows may not define what a sink receives.
+        let pushed = "CREATE SOURCE pushed (n BIGINT) WITH (connector = 'push');
+            CREATE MATERIALIZED VIEW taken_in AS SELECT n FROM pushed; CREATE SINK empty WITH (connector = 'blackhole')";
+        ada.batch_execute(pushed).await.unwrap();
+        ada.batch_execute("ALTER USER eve ROLE writer").await.unwrap();
+        eve.batch_execute("INSERT INTO pushed VALUES (1)").await.unwrap();
+        assert_eq!(refused("INSERT INTO empty SELECT n FROM pushed").await, SqlState::INSUFFICIENT_PRIVILEGE);
         // Everybody may change his own password.
         eve.batch_execute("ALTER USER eve PASSWORD 'pear'").await.unwrap();
         ada.batch_execute("ALTER USER eve ROLE owner").await.unwrap();

@@ -55,11 +55,37 @@ impl Conversation<'_> {
             self.identity.check(self.role, Role::Owner)?;
             return self.execute_statement(definition);
         }
+        let before = self.inserted.len();
+        let count = match self.add_rows(statement) {
+            Ok(count) => count,
+            Err(stop) => {
+                // A statement inserts all of its rows or none.
+                self.inserted.truncate(before);
+                return Err(stop);
+            }
+        };
+        if self.transaction == TransactionStatus::None {
+            self.take_in_inserted()?;
+        }
+        Ok(Answer::Done(format!("INSERT 0 {count}")))
+    }
+
+    /// Adds the rows of a statement to those that are inserted; how many there are.
+    fn add_rows(&mut self, statement: &InsertStatement) -> Result<usize> {
         let (target, places) = self.places(statement)?;
-        let batches = match self.session.execute(&statement.query).map_err(Report::from)? {
-            Reply::Rows(rows) => vec![rows],
-            Reply::Batches(batches) => {
-                batches.collect::<std::result::Result<_, _>>().map_err(Report::from)?
+        let mut count = 0;
+        let mut add = |inserted: &mut InsertedRows, rows: &RecordBatch| -> Result<()> {
+            let rows = fitted(rows, statement, &places, &target)?;
+            count += rows.num_rows();
+            if rows.num_rows() > 0 {
+                inserted.add(target.clone(), rows)?;
+            }
+            Ok(())
+        };
+        match self.session.execute(&statement.query).map_err(Report::from)? {
+            Reply::Rows(rows) => add(&mut self.inserted, &rows)?,
+            Reply::Batches(mut batches) => {
+                batches.try_for_each(|rows| add(&mut self.inserted, &rows.map_err(Report::from)?))?;
             }
             _ => {
                 let message = "only values, and queries over views and tables, can be inserted";
@@ -67,25 +93,8 @@ impl Conversation<'_> {
                     "to write what a query over streams gives, CREATE SINK, or CREATE VIEW over both streams";
                 return Err(Report::error(WRONG_OBJECT_TYPE, message).with_hint(hint).into());
             }
-        };
-        let fitted = |rows: &RecordBatch| {
-            let given = rows.num_columns();
-            if given > places.len() || (statement.columns.is_some() && given < places.len()) {
-                let message = format!("{given} values are given for {} columns", places.len());
-                return Err(Report::error(SYNTAX_ERROR, message));
-            }
-            let rows = fitted_rows(rows, &places[..given], target.schema());
-            rows.map_err(|cause| Report { code: INVALID_VALUE, ..Report::from(cause) })
-        };
-        let rows: Vec<RecordBatch> = batches.iter().map(fitted).collect::<std::result::Result<_, _>>()?;
-        let count: usize = rows.iter().map(RecordBatch::num_rows).sum();
-        for rows in rows.into_iter().filter(|rows| rows.num_rows() > 0) {
-            self.inserted.add(target.clone(), rows)?;
         }
-        if self.transaction == TransactionStatus::None {
-            self.take_in_inserted()?;
-        }
-        Ok(Answer::Done(format!("INSERT 0 {count}")))
+        Ok(count)
     }
 
     /// Gives the rows that were inserted to their sources, and waits until they are safe.
@@ -121,4 +130,20 @@ impl Conversation<'_> {
         };
         Ok((target, places))
     }
+}
+
+/// Rows as the columns of the source have them.
+fn fitted(
+    rows: &RecordBatch,
+    statement: &InsertStatement,
+    places: &[usize],
+    target: &PushTarget,
+) -> std::result::Result<RecordBatch, Report> {
+    let given = rows.num_columns();
+    if given > places.len() || (statement.columns.is_some() && given < places.len()) {
+        let message = format!("{given} values are given for {} columns", places.len());
+        return Err(Report::error(SYNTAX_ERROR, message));
+    }
+    let rows = fitted_rows(rows, &places[..given], target.schema());
+    rows.map_err(|cause| Report { code: INVALID_VALUE, ..Report::from(cause) })
 }

@@ -29,7 +29,7 @@ use tidemill_engine::Cause;
 pub fn fitted_rows(rows: &RecordBatch, places: &[usize], source: &SchemaRef) -> Result<RecordBatch, Cause> {
     let column = |(place, field): (usize, &FieldRef)| match places.iter().position(|given| *given == place) {
         Some(given) => fitted(rows.column(given), field),
-        None => Ok(new_null_array(field.data_type(), rows.num_rows())),
+        None => fitted(&new_null_array(field.data_type(), rows.num_rows()), field),
     };
     let columns: Vec<ArrayRef> =
         source.fields().iter().enumerate().map(column).collect::<Result<_, Cause>>()?;
