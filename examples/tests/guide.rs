@@ -20,6 +20,8 @@ fn the_guides_code_is_the_examples_code() {
         "own_table_operator.rs",
         "wasm/wind_chill.rs",
         "wasm/initials.rs",
+        "wasm/geometric_mean.rs",
+        "wasm/changes.rs",
     ];
     check("sql-your-own-code.md", &own_code, 8);
 }
