@@ -220,6 +220,10 @@ impl<'a> Conversation<'a> {
                 Ok(Next::End) => return self.leave(),
                 Err(error) => return self.end_with(&Report::from(&error)),
             };
+            // The system may still hand over what was sent to a session that has been ended.
+            if self.is_ending() {
+                return self.leave();
+            }
             if let Err(report) = self.look_at_role() {
                 return self.end_with(&report);
             }
