@@ -113,7 +113,8 @@ fn each_role_does_what_it_may_and_changes_count_at_once() {
         }
         // Who may write rows may not define what a sink receives.
         let pushed = "CREATE SOURCE pushed (n BIGINT) WITH (connector = 'push');
-            CREATE MATERIALIZED VIEW taken_in AS SELECT n FROM pushed; CREATE SINK empty WITH (connector = 'blackhole')";
+            CREATE MATERIALIZED VIEW taken_in AS SELECT n FROM pushed;
+            CREATE SINK empty WITH (connector = 'blackhole')";
         ada.batch_execute(pushed).await.unwrap();
         ada.batch_execute("ALTER USER eve ROLE writer").await.unwrap();
         eve.batch_execute("INSERT INTO pushed VALUES (1)").await.unwrap();
