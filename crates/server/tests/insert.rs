@@ -68,17 +68,24 @@ fn values_become_those_of_the_columns() {
             )
             .await;
         assert_eq!(inserted.unwrap(), 2);
+        let mixed = "INSERT INTO reports (vehicle, note, at)
+            VALUES (3, 5, '2026-01-01 00:00:00'), (4, 'x', TIMESTAMP '2026-01-01 00:00:00')";
+        assert_eq!(client.execute(mixed, &[]).await.unwrap(), 2);
         let other =
             "INSERT INTO public.reports (note, \"vehicle\") SELECT 'of ' || vehicle, vehicle + 10 FROM seen";
-        expect(&client, "SELECT count(*) FROM seen", &["2"]).await;
-        assert_eq!(client.execute(other, &[]).await.unwrap(), 2);
+        expect(&client, "SELECT count(*) FROM seen", &["4"]).await;
+        assert_eq!(client.execute(other, &[]).await.unwrap(), 4);
         assert_eq!(client.execute("INSERT INTO reports SELECT 5 WHERE false", &[]).await.unwrap(), 0);
         assert_eq!(client.execute("insert into reports (vehicle) values (30)", &[]).await.unwrap(), 1);
         let wanted = [
             "1|7|it's|2026-01-02 03:04:05|t",
             "2|1.5|NULL|NULL|NULL",
+            "3|NULL|5|2026-01-01 00:00:00|NULL",
+            "4|NULL|x|2026-01-01 00:00:00|NULL",
             "11|NULL|of 1|NULL|NULL",
             "12|NULL|of 2|NULL|NULL",
+            "13|NULL|of 3|NULL|NULL",
+            "14|NULL|of 4|NULL|NULL",
             "30|NULL|NULL|NULL|NULL",
         ];
         expect(&client, SEEN, &wanted).await;
@@ -140,6 +147,7 @@ fn what_does_not_fit_is_refused_and_takes_in_nothing() {
         client.batch_execute(named).await.unwrap();
         let cases = [
             ("INSERT INTO reports VALUES (1, 'fast')", "22P02 speed: "),
+            ("INSERT INTO reports (vehicle, note) VALUES (1, 5), (2, now()), ('x', 'y')", "22P02 vehicle: "),
             ("INSERT INTO reports VALUES (1), (NULL)", "22P02 vehicle: the column is NOT NULL"),
             ("INSERT INTO named VALUES (1)", "22P02 name: the column is NOT NULL"),
             ("INSERT INTO reports (speed) VALUES (1)", "23502 column 'vehicle' is NOT NULL"),

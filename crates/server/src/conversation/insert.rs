@@ -82,7 +82,24 @@ impl Conversation<'_> {
             }
             Ok(())
         };
-        match self.session.execute(&statement.query).map_err(Report::from)? {
+        let reply = match self.session.execute(&statement.query) {
+            Ok(reply) => reply,
+            Err(error) => {
+                let rows = statement.query.rows_of_values();
+                if rows.len() < 2 {
+                    return Err(Report::from(error).into());
+                }
+                // The values of a column have types that do not go together, but each of them may become that of the column.
+                for row in rows {
+                    match self.session.execute(&row).map_err(Report::from)? {
+                        Reply::Rows(row) => add(&mut self.inserted, &row)?,
+                        _ => return Err(Report::from(error).into()),
+                    }
+                }
+                return Ok(count);
+            }
+        };
+        match reply {
             Reply::Rows(rows) => add(&mut self.inserted, &rows)?,
             Reply::Batches(mut batches) => {
                 batches.try_for_each(|rows| add(&mut self.inserted, &rows.map_err(Report::from)?))?;

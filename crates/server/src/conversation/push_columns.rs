@@ -16,7 +16,10 @@ pub(super) fn push_target(session: &Session, source: &str, done: &str) -> Result
             false => format!("there is no source '{source}'"),
         };
         let code = if is_there { WRONG_OBJECT_TYPE } else { "42P01" };
-        let hint = format!("CREATE SOURCE {source} (...) WITH (connector = 'push')");
+        let hint = match is_there {
+            true => format!("rows are {done} into sources that were created with connector = 'push'"),
+            false => format!("CREATE SOURCE {source} (...) WITH (connector = 'push')"),
+        };
         return Err(Report::error(code, message).with_hint(hint));
     };
     if target.readers() == 0 {

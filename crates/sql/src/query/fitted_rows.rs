@@ -40,8 +40,9 @@ fn fitted(column: &ArrayRef, field: &FieldRef) -> Result<ArrayRef, Cause> {
     let options = CastOptions { safe: false, format_options: FormatOptions::default() };
     let name = field.name();
     let fitted = cast_with_options(column, field.data_type(), &options).map_err(|error| {
-        Cause::user(format!("{name}: {}", error.to_string().trim_start_matches("Cast error: ")))
-            .with_source(error)
+        let said = error.to_string();
+        let said = said.trim_start_matches("Cast error: ").trim_start_matches("Parser error: ");
+        Cause::user(format!("{name}: {said}")).with_source(error)
     })?;
     match !field.is_nullable() && fitted.null_count() > 0 {
         true => Err(Cause::user(format!("{name}: the column is NOT NULL, and a row has NULL"))),

@@ -1,4 +1,4 @@
-//! Parameters that are whole values of `VALUES`.
+//! Parameters that are whole values of `VALUES`, and its rows.
 
 use datafusion::sql::sqlparser::ast::{Expr, SetExpr, Value};
 
@@ -19,6 +19,29 @@ impl Statement {
         let SetExpr::Values(values) = query.body.as_ref() else { return Vec::new() };
         let rows = values.rows.iter().flat_map(|row| row.iter().enumerate());
         rows.filter_map(|(column, value)| Some((parameter(value)?, column))).collect()
+    }
+
+    /// The rows of `VALUES`, each as a statement of its own; empty if it is something else. In one statement the values of a column
+    /// need a common type, and apart they do not.
+    ///
+    /// ```
+    /// let piece = tidemill_sql::divide("VALUES (1, now()), (2, '2026-11-26')", "example").unwrap().remove(0);
+    /// assert_eq!(piece.read().unwrap().rows_of_values().len(), 2);
+    /// ```
+    #[must_use]
+    pub fn rows_of_values(&self) -> Vec<Statement> {
+        let StatementKind::Query(query, _) = &self.kind else { return Vec::new() };
+        let SetExpr::Values(values) = query.body.as_ref() else { return Vec::new() };
+        let row = |index: usize| {
+            let mut statement = self.clone();
+            if let StatementKind::Query(query, _) = &mut statement.kind
+                && let SetExpr::Values(values) = query.body.as_mut()
+            {
+                values.rows = vec![values.rows.swap_remove(index)];
+            }
+            statement
+        };
+        (0..values.rows.len()).map(row).collect()
     }
 }
 
