@@ -6,6 +6,8 @@ use std::error::Error;
 use std::path::Path;
 use std::process::Command;
 
+use tidemill_connect::formats::encode::TextFormat;
+use tidemill_connect::standard_streams::StandardOutput;
 use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::Float64Type;
 use tidemill_sql::{Planner, Reply, parse};
@@ -26,7 +28,7 @@ const STATES: &str = "
     CREATE FUNCTION changes (readings TABLE (device VARCHAR, status VARCHAR))
         RETURNS TABLE (device VARCHAR, before VARCHAR, status VARCHAR)
         PARTITION BY device STATE (last VARCHAR) LANGUAGE wasm AS 'changes.wasm';
-    SELECT count(before)::DOUBLE FROM changes((SELECT * FROM
+    SELECT * FROM changes((SELECT * FROM
         (VALUES ('a', 'up'), ('b', 'up'), ('a', 'up'), ('a', 'down'), ('b', NULL), ('b', 'up'))
         AS readings (device, status)))";
 
@@ -34,12 +36,18 @@ const RUST: &str = "
     CREATE FUNCTION wind_chill (temperature DOUBLE, speed DOUBLE) RETURNS DOUBLE LANGUAGE wasm AS 'wind_chill.wasm';
     SELECT round(wind_chill(-10, 30), 2)";
 
-/// The first values of the answers of a script of constants.
+/// The first values of the answers to queries over constants. The rows of other queries are printed.
 fn answers(planner: &mut Planner, script: &str) -> Result<Vec<f64>, Box<dyn Error>> {
     let mut answers = Vec::new();
     for statement in parse(script, "script")? {
-        if let Reply::Rows(rows) = planner.execute(&statement)? {
-            answers.push(rows.column(0).as_primitive::<Float64Type>().value(0));
+        match planner.execute(&statement)? {
+            Reply::Rows(rows) => answers.push(rows.column(0).as_primitive::<Float64Type>().value(0)),
+            Reply::Query(query) => {
+                let format = TextFormat::table();
+                let sink = StandardOutput::of_process(&query.outputs()[0].schema, &format)?;
+                query.open(vec![Box::new(sink)])?.start()?.wait()?;
+            }
+            _ => {}
         }
     }
     Ok(answers)
@@ -73,10 +81,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("-10 °C feel like {felt} °C at 30 km/h");
     // As Canada's weather service computes it.
     assert!((felt - -19.52).abs() < 1e-9, "{felt}");
-    let [mean, changes] = answers(&mut planner, STATES)?[..] else {
-        return Err("two answers are expected".into());
-    };
-    println!("the geometric mean is {mean}, and {changes} texts have changed");
-    assert!((mean - 4.0).abs() < 1e-9 && (changes - 1.0).abs() < 1e-9);
+    println!("what has changed:");
+    let mean = answers(&mut planner, STATES)?[0];
+    println!("the geometric mean of 2 and 8 is {mean}");
+    assert!((mean - 4.0).abs() < 1e-9);
     Ok(())
 }
