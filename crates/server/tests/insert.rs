@@ -106,6 +106,9 @@ fn parameters_have_the_types_of_their_columns() {
         }
         let wanted = ["0|2.5|ÄB|NULL|t", "1|0|äb|NULL|t", "100|2.5|ÄB|NULL|t", "101|0|äb|NULL|t"];
         expect(&client, SEEN, &wanted).await;
+        // The number of a parameter takes no memory before it is looked at.
+        let error = client.prepare("INSERT INTO reports VALUES ($4000000000)").await.unwrap_err();
+        assert_eq!(error.code().map(|code| code.code()), Some("54000"), "{error:?}");
         client.batch_execute("PREPARE p AS INSERT INTO reports (vehicle) VALUES ($1)").await.unwrap_err();
     });
 }

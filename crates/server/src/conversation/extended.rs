@@ -56,17 +56,17 @@ impl Conversation<'_> {
         let given = types.iter().map(|oid| type_of_parameter(*oid));
         let given = given.collect::<std::result::Result<Vec<_>, _>>();
         let mut given = given.map_err(|why| Report::error(NOT_SUPPORTED, why))?;
-        if let Some(Wanted::Insert(insert)) = &wanted {
-            for (number, kind) in self.types_of_inserted(insert) {
-                given.resize(given.len().max(number), None);
-                given[number - 1].get_or_insert(kind);
-            }
-        }
         let parameters = match wanted.as_ref().and_then(Wanted::query) {
             Some(statement) => {
                 if statement.parameters() > usize::from(u16::MAX) {
                     let message = format!("a statement has at most {} parameters", u16::MAX);
                     return Err(Report::error(PROGRAM_LIMIT, message).into());
+                }
+                if let Some(Wanted::Insert(insert)) = &wanted {
+                    for (number, kind) in self.types_of_inserted(insert) {
+                        given.resize(given.len().max(number), None);
+                        given[number - 1].get_or_insert(kind);
+                    }
                 }
                 match self.catalogue_planner(statement, false) {
                     Some(planner) => planner.parameter_types(statement, &given),
