@@ -10,7 +10,7 @@ use super::answer::Answer;
 use super::insert_statement::InsertStatement;
 use super::push_columns::{chosen, push_target};
 use super::{Conversation, Result};
-use crate::report::{INVALID_VALUE, PROGRAM_LIMIT, Report, SYNTAX_ERROR, WRONG_OBJECT_TYPE};
+use crate::report::{INVALID_VALUE, PROGRAM_LIMIT, QUERY_CANCELED, Report, SYNTAX_ERROR, WRONG_OBJECT_TYPE};
 use crate::wire::TransactionStatus;
 
 /// The most bytes of rows that wait for the end of a transaction.
@@ -50,8 +50,11 @@ impl InsertedRows {
 impl Conversation<'_> {
     pub(super) fn insert(&mut self, statement: &InsertStatement) -> Result<Answer> {
         let catalog = self.session.runtime().catalog();
-        let is_relation = catalog.listed().iter().any(|relation| relation.name == statement.source);
-        if !is_relation && let Some(definition) = &statement.definition {
+        let is_relation = || catalog.listed().iter().any(|relation| relation.name == statement.source);
+        if catalog.push_target(&statement.source).is_none()
+            && !is_relation()
+            && let Some(definition) = &statement.definition
+        {
             self.identity.check(self.role, Role::Owner)?;
             return self.execute_statement(definition);
         }
@@ -90,7 +93,11 @@ impl Conversation<'_> {
                     return Err(Report::from(error).into());
                 }
                 // The values of a column have types that do not go together, but each of them may become that of the column.
+                let goes_on = self.goes_on();
                 for row in rows {
+                    if !goes_on() {
+                        return Err(Report::error(QUERY_CANCELED, "the insert was cancelled").into());
+                    }
                     match self.session.execute(&row).map_err(Report::from)? {
                         Reply::Rows(row) => add(&mut self.inserted, &row)?,
                         _ => return Err(Report::from(error).into()),

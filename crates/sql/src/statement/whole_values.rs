@@ -1,6 +1,6 @@
 //! Parameters that are whole values of `VALUES`, and its rows.
 
-use datafusion::sql::sqlparser::ast::{Expr, SetExpr, Value};
+use datafusion::sql::sqlparser::ast::{Expr, SetExpr, Value, Values};
 
 use super::parameters::number;
 use super::{Statement, StatementKind};
@@ -21,27 +21,34 @@ impl Statement {
         rows.filter_map(|(column, value)| Some((parameter(value)?, column))).collect()
     }
 
-    /// The rows of `VALUES`, each as a statement of its own; empty if it is something else. In one statement the values of a column
-    /// need a common type, and apart they do not.
+    /// The rows of `VALUES`, each as a statement of its own, without its text; none if it is something else. In one statement the
+    /// values of a column need a common type, and apart they do not.
     ///
     /// ```
     /// let piece = tidemill_sql::divide("VALUES (1, now()), (2, '2026-11-26')", "example").unwrap().remove(0);
-    /// assert_eq!(piece.read().unwrap().rows_of_values().len(), 2);
+    /// assert_eq!(piece.read().unwrap().rows_of_values().count(), 2);
     /// ```
-    #[must_use]
-    pub fn rows_of_values(&self) -> Vec<Statement> {
-        let StatementKind::Query(query, _) = &self.kind else { return Vec::new() };
-        let SetExpr::Values(values) = query.body.as_ref() else { return Vec::new() };
-        let row = |index: usize| {
-            let mut statement = self.clone();
-            if let StatementKind::Query(query, _) = &mut statement.kind
-                && let SetExpr::Values(values) = query.body.as_mut()
-            {
-                values.rows = vec![values.rows.swap_remove(index)];
+    pub fn rows_of_values(&self) -> impl ExactSizeIterator<Item = Statement> + use<> {
+        let mut without_rows = self.clone();
+        without_rows.text.clear();
+        let rows = without_rows.values_mut().map(|values| std::mem::take(&mut values.rows));
+        rows.unwrap_or_default().into_iter().map(move |row| {
+            let mut statement = without_rows.clone();
+            if let Some(values) = statement.values_mut() {
+                values.rows.push(row);
             }
             statement
-        };
-        (0..values.rows.len()).map(row).collect()
+        })
+    }
+
+    fn values_mut(&mut self) -> Option<&mut Values> {
+        match &mut self.kind {
+            StatementKind::Query(query, _) => match query.body.as_mut() {
+                SetExpr::Values(values) => Some(values),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 }
 
