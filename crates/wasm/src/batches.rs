@@ -6,7 +6,7 @@ use arrow_schema::DataType;
 use crate::Limits;
 use crate::batch_layout::COLUMN_BYTES;
 use crate::failure::Fault;
-use crate::image::{Plan, check_rows};
+use crate::image::{PieceSize, check_rows};
 use crate::instances::Live;
 use crate::memory::Memory;
 
@@ -22,7 +22,7 @@ pub(crate) fn call(
     check_rows(rows)?;
     live.refuel()?;
     let descriptions = (arguments.len() + 1) * COLUMN_BYTES;
-    let mut image = Plan::new(descriptions).with_columns(arguments, false).allocate(live, limits)?;
+    let mut image = PieceSize::new(descriptions).with_columns(arguments, false).allocate(live, limits)?;
     let described = image.reserve(descriptions);
     image.put_columns(described, arguments, false)?;
     image.write(live)?;

@@ -7,7 +7,7 @@ use arrow_select::take::take;
 
 use crate::batch_layout::{COLUMN_BYTES, OUTPUT_BYTES};
 use crate::failure::Fault;
-use crate::image::{Image, Plan, check_rows};
+use crate::image::{Image, PieceSize, check_rows};
 use crate::instances::Live;
 use crate::memory::Memory;
 use crate::{Failure, Limits};
@@ -123,9 +123,9 @@ impl Placed {
             output.map_or(0, |types| OUTPUT_BYTES + types.len() * COLUMN_BYTES),
             batch.groups.len() * 4,
         ];
-        let plan = described.iter().fold(Plan::new(0), |plan, bytes| plan.with_bytes(Some(*bytes)));
-        let plan = plan.with_columns(batch.arguments, false).with_columns(batch.states, true);
-        let mut image = plan.allocate(live, limits)?;
+        let size = described.iter().fold(PieceSize::new(0), |size, bytes| size.with_bytes(Some(*bytes)));
+        let size = size.with_columns(batch.arguments, false).with_columns(batch.states, true);
+        let mut image = size.allocate(live, limits)?;
         let [arguments, states, output, groups] = described.map(|bytes| image.reserve(bytes));
         image.put_numbers(groups, batch.groups.iter().copied());
         image.put_columns(arguments, batch.arguments, false)?;

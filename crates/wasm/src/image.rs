@@ -33,28 +33,27 @@ fn too_much(what: &str) -> Fault {
     Fault::TooMuch(format!("{what}; define it with more: WITH (memory = ...)"))
 }
 
-/// What a piece of memory is to hold: first some bytes of descriptions, and then columns.
-#[derive(Default)]
-pub(crate) struct Plan {
+/// The bytes of a piece of memory that is to hold descriptions, and then columns. `None`: too many to count.
+pub(crate) struct PieceSize {
     bytes: Option<usize>,
 }
 
-impl Plan {
+impl PieceSize {
     /// A piece that begins with this many bytes.
-    pub fn new(descriptions: usize) -> Plan {
-        Plan { bytes: Some(aligned(descriptions)) }
+    pub fn new(descriptions: usize) -> PieceSize {
+        PieceSize { bytes: Some(aligned(descriptions)) }
     }
 
     /// Adds some bytes.
     #[must_use]
-    pub fn with_bytes(self, bytes: Option<usize>) -> Plan {
+    pub fn with_bytes(self, bytes: Option<usize>) -> PieceSize {
         let sum = |before: usize| before.checked_add(bytes?.checked_next_multiple_of(ALIGNMENT)?);
-        Plan { bytes: self.bytes.and_then(sum) }
+        PieceSize { bytes: self.bytes.and_then(sum) }
     }
 
     /// Adds columns. `may_be_null`: they have a validity, even if no row is NULL.
     #[must_use]
-    pub fn with_columns(mut self, columns: &[ArrayRef], may_be_null: bool) -> Plan {
+    pub fn with_columns(mut self, columns: &[ArrayRef], may_be_null: bool) -> PieceSize {
         for column in columns {
             let rows = column.len();
             if may_be_null || column.null_count() > 0 {
