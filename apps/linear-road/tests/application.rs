@@ -1,4 +1,6 @@
 //! The application against the reference: random scenarios at the rules' edges, and generated traffic.
+//!
+//! Whole runs of three hours on demand: `cargo test --release -p tidemill-linear-road --test application -- --ignored`.
 
 mod application_run;
 mod reference;
@@ -93,4 +95,22 @@ fn traffic_on_five_expressways_with_returning_cars_is_right() {
         let other = run(&events, history, workers, cycle_events, few_partitions());
         assert_eq!(one, other, "{workers} workers, cycles of {cycle_events}");
     }
+}
+
+#[test]
+#[ignore = "for release builds: the 24 million events of three hours on two expressways"]
+fn a_whole_run_of_two_expressways_is_right() {
+    let mut generator =
+        Generator::new(GeneratorConfig { expressways: 2, ..GeneratorConfig::default() }).unwrap();
+    let mut events = Vec::new();
+    while generator.next_second(&mut events) {}
+    let found = run(&events, generator.history(), 2, 10_000, Partitions::default());
+    println!(
+        "{} events, {} toll notifications, {} balances",
+        events.len(),
+        found.tolls.len(),
+        found.balances.len()
+    );
+    assert!(events.len() > 20_000_000 && found.balances.len() > 100_000);
+    assert_right(&found, &events, generator.history());
 }

@@ -37,6 +37,7 @@
 pub mod command;
 #[cfg(feature = "tables")]
 pub mod dead_letter;
+#[cfg(feature = "tables")]
 mod descriptor_reserve;
 #[cfg(feature = "tables")]
 mod door;

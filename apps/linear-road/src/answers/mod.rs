@@ -1,5 +1,6 @@
 //! The answers: their encoding as the specification's lines (section 9), and their targets.
 
+pub mod digest;
 pub mod encode;
 pub mod files;
 pub mod tally;

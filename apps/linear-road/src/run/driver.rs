@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use tidemill_engine::{Counter, Engine, Pool, Running, Status, WorkerProcess, WorkerProcesses};
+use tidemill_engine::{Cause, Counter, Engine, Pool, Running, Sink, Status, WorkerProcess, WorkerProcesses};
 
 use super::control::Control;
 use super::error::RunError;
@@ -84,8 +84,23 @@ impl Run {
     /// If the input or the history cannot be read, the answer files cannot be created, the system refuses the priority,
     /// or the settings are invalid; in a strict run also at a bad line of the history.
     pub fn start(options: RunOptions, stop: Arc<AtomicBool>) -> Result<Run, RunError> {
-        options.pace.check()?;
         check_not_replaced(&options)?;
+        let folder = options.out.clone();
+        let files = |tally| Ok(Box::new(AnswerFiles::create(&folder, tally)?) as Box<dyn Sink>);
+        Run::start_into(options, stop, files)
+    }
+
+    /// As [`start`](Run::start), with a sink of the caller instead of files: it gets the answers of each kind as a stream and
+    /// counts them with [`Tally::count`]. An example is at [`AnswerDigest`](crate::answers::digest::AnswerDigest).
+    ///
+    /// # Errors
+    /// As [`start`](Run::start), and those of `sink`.
+    pub fn start_into(
+        options: RunOptions,
+        stop: Arc<AtomicBool>,
+        sink: impl FnOnce(Tally) -> Result<Box<dyn Sink>, Cause>,
+    ) -> Result<Run, RunError> {
+        options.pace.check()?;
         let control = Arc::new(Control::new(stop, options.strict));
         let reader = Reader::start(&options.input)?;
         let history = Arc::new(history(&options, &control)?);
@@ -95,7 +110,7 @@ impl Run {
         let pool = options.pool().map(Pool::start).transpose()?;
 
         let tally = Tally::default();
-        let files = AnswerFiles::create(&options.out, tally.clone()).map_err(RunError::Answers)?;
+        let answers = sink(tally.clone()).map_err(RunError::Answers)?;
         let plan = options.plan(history);
         let processes = WorkerProcesses::new(options.processes);
         let engine = Engine::new().workers(options.workers).processes(processes).cycles(options.cycles);
@@ -107,7 +122,7 @@ impl Run {
             Some(deadline) => engine.deadline(deadline),
             None => engine,
         };
-        let mut running = engine.run(plan, vec![Box::new(files)])?;
+        let mut running = engine.run(plan, vec![answers])?;
         let gateway = running.gateway(0).expect("the plan has one source, and its gateway was not taken yet");
         let pool_entry = gateway.pool_entry();
         let paced = (options.pace, options.ticks_per_second);
