@@ -121,7 +121,7 @@ fn digest(kind: usize, answers: &Batch) -> KindDigest {
     KindDigest { answers: rows.len() as u64, hash_sum }
 }
 
-/// The finalizer of SplitMix64 after each field: fields that change places, or values that differ by one bit, give another hash.
+/// The finalizer of SplitMix64 after each field: fields that change places give another hash.
 fn hash<const FIELDS: usize>(fields: [u64; FIELDS]) -> u64 {
     fields.into_iter().fold(0, |hash, field| {
         let mut mixed = (hash ^ field).wrapping_add(0x9E37_79B9_7F4A_7C15);
