@@ -130,3 +130,26 @@ fn hash<const FIELDS: usize>(fields: [u64; FIELDS]) -> u64 {
         mixed ^ (mixed >> 31)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_field_and_its_place_counts() {
+        assert_eq!(hash([7, 30, 55, 20]), hash([7, 30, 55, 20]));
+        for other in [[8, 30, 55, 20], [7, 31, 55, 20], [7, 30, 54, 20], [7, 30, 55, 21], [30, 7, 55, 20]] {
+            assert_ne!(hash([7, 30, 55, 20]), hash(other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn answers_that_come_twice_do_not_cancel_out() {
+        let answer = KindDigest { answers: 1, hash_sum: hash([7, 30, 55]) };
+        let (mut once, mut twice) = (answer, answer);
+        once.add(KindDigest { answers: 1, hash_sum: hash([8, 30, 55]) });
+        twice.add(answer);
+        assert_ne!(once, twice);
+        assert_ne!(twice.hash_sum, 0);
+    }
+}
