@@ -1,5 +1,6 @@
 //! Answers that are only compared: how many of each kind, and the sum of their hashes.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -22,7 +23,7 @@ pub struct KindDigest {
 
 /// The digests of all committed answers, by kind; shared by its clones.
 ///
-/// For runs whose answers would fill a disk: 512 expressways give two billion of them.
+/// It serves runs whose answers would fill a disk: 512 expressways give two billion of them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -102,33 +103,34 @@ impl Sink for DigestSink {
 /// The rows have the columns of [`encode::lines`](super::encode::lines).
 fn digest(kind: usize, answers: &Batch) -> KindDigest {
     let rows = answers.as_rows();
-    let hash_of = |row: usize| match kind {
+    let hash_sum = match kind {
         TOLLS => {
             let (vids, times) = (rows.column::<UInt32Type>(0), rows.column::<UInt16Type>(1));
             let (lavs, tolls) = (rows.column::<Int8Type>(2), rows.column::<UInt64Type>(3));
-            hash([vids[row].into(), times[row].into(), lavs[row] as u64, tolls[row]])
+            sum_of(rows.len(), |row| hash((vids[row], times[row], lavs[row], tolls[row])))
         }
         ACCIDENTS => {
             let (times, vids) = (rows.column::<UInt16Type>(0), rows.column::<UInt32Type>(1));
-            hash([times[row].into(), vids[row].into(), rows.column::<UInt8Type>(2)[row].into()])
+            let segs = rows.column::<UInt8Type>(2);
+            sum_of(rows.len(), |row| hash((times[row], vids[row], segs[row])))
         }
         _ => {
             let (times, qids) = (rows.column::<UInt16Type>(0), rows.column::<UInt64Type>(1));
-            hash([times[row].into(), qids[row], rows.column::<UInt64Type>(2)[row]])
+            let amounts = rows.column::<UInt64Type>(2);
+            sum_of(rows.len(), |row| hash((times[row], qids[row], amounts[row])))
         }
     };
-    let hash_sum = (0..rows.len()).map(hash_of).fold(0, u64::wrapping_add);
     KindDigest { answers: rows.len() as u64, hash_sum }
 }
 
-/// The finalizer of SplitMix64 after each field: fields that change places give another hash.
-fn hash<const FIELDS: usize>(fields: [u64; FIELDS]) -> u64 {
-    fields.into_iter().fold(0, |hash, field| {
-        let mut mixed = (hash ^ field).wrapping_add(0x9E37_79B9_7F4A_7C15);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    })
+fn sum_of(rows: usize, hash_of: impl Fn(usize) -> u64) -> u64 {
+    (0..rows).map(hash_of).fold(0, u64::wrapping_add)
+}
+
+fn hash(answer: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    answer.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]
