@@ -14,12 +14,15 @@ use tidemill_linear_road::InputSplit;
 use tidemill_linear_road::answers::KINDS;
 use tidemill_linear_road::answers::digest::{AnswerDigest, KindDigest};
 use tidemill_linear_road::generator::GeneratorConfig;
+use tidemill_linear_road::rating::memory;
 use tidemill_linear_road::run::{Input, Pace, Run, RunOptions, RunSummary};
 
 /// How often the run is looked at. A minute of a run of 180 minutes lasts a third of a second at the fastest sensible pace.
 const LOOK: Duration = Duration::from_millis(10);
 /// The table has a line for each tenth minute; the picture has them all.
 const MINUTES_PER_LINE: usize = 10;
+/// How often a car reports its position.
+const REPORTS_PER_MINUTE: u64 = 2;
 
 /// What is run.
 pub struct WholeRun {
@@ -38,6 +41,15 @@ struct Measured {
     summary: RunSummary,
     answers: [KindDigest; KINDS],
     cost: String,
+    /// The most memory that the process took, its generator of traffic included.
+    peak_bytes: u64,
+}
+
+impl Measured {
+    /// How many cars were on the road when most were: each reports twice a minute, and little else is sent.
+    fn cars_max(&self) -> u64 {
+        self.minutes.iter().map(ResponseTimes::count).max().unwrap_or(0) / REPORTS_PER_MINUTE
+    }
 }
 
 /// Runs with each split, compares the answers, and prints what each minute took.
@@ -80,6 +92,7 @@ fn run(options: &WholeRun, split: InputSplit) -> anyhow::Result<Measured> {
         ..RunOptions::new(Input::Generated(traffic), "")
     };
     let answers = AnswerDigest::default();
+    memory::forget_peak();
     let run = Run::start_into(run_options, Arc::default(), |tally| Ok(answers.sink(tally)))?;
     let meter = Meter::start();
     let mut minutes = Vec::new();
@@ -96,7 +109,7 @@ fn run(options: &WholeRun, split: InputSplit) -> anyhow::Result<Measured> {
     let cost = meter.used().cost_of_each(f64::from(options.expressways));
     let summary = run.join()?;
     minutes.push(summary.status.per_event.since(&before));
-    Ok(Measured { minutes, summary, answers: answers.kinds(), cost })
+    Ok(Measured { minutes, summary, answers: answers.kinds(), cost, peak_bytes: memory::peak_bytes() })
 }
 
 fn tell(split: InputSplit, measured: &Measured) {
@@ -121,6 +134,12 @@ fn tell(split: InputSplit, measured: &Measured) {
         status.largest_mean_of_1000.unwrap_or_default(),
         cycles.max(),
         measured.cost,
+    );
+    let cars = measured.cars_max();
+    println!(
+        "  {cars} cars on the road when most were; at most {:.2} GB in all, {:.0} bytes per car, generator included",
+        measured.peak_bytes as f64 / 1e9,
+        measured.peak_bytes as f64 / cars.max(1) as f64,
     );
 }
 
@@ -187,6 +206,7 @@ mod tests {
         assert_eq!(measured.minutes.len(), 3);
         let events: u64 = measured.minutes.iter().map(ResponseTimes::count).sum();
         assert_eq!(events, measured.summary.status.get(Counter::EventsCommitted));
+        assert!(measured.cars_max() > 0 && measured.peak_bytes > 0);
         assert!(events > 0 && measured.minutes.iter().all(|minute| minute.count() > 0));
         measure(&options).unwrap();
     }

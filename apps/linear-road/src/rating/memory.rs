@@ -48,6 +48,12 @@ pub fn peak_bytes() -> u64 {
     kilobytes_in("/proc/self/status", "VmHWM:") * 1024
 }
 
+/// Makes [`peak_bytes`] begin again with what is resident now; without effect where the system cannot.
+pub fn forget_peak() {
+    // What may fail here is only a measurement: the peak then stays that of the whole process.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
+}
+
 /// Memory that is still available, in bytes; 0 if the system does not report it.
 pub fn available_bytes() -> u64 {
     kilobytes_in("/proc/meminfo", "MemAvailable:") * 1024
