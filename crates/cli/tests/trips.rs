@@ -183,6 +183,10 @@ fn wrong_arguments_of_ride_sharing_are_refused() {
     with("offers.csv --out offers.csv")
         .expect(2)
         .tells(&["offers.csv is an input, and the output would overwrite it"]);
+    for offers in ["", "--offers offers.csv "] {
+        let arguments = format!("trips run --input requests.csv {offers}--history day.csv --out ./day.csv");
+        run(folder, &arguments).expect(2).tells(&["./day.csv is an input (--history)"]);
+    }
     with("offers.csv --partition spq").expect(2).tells(&["--history"]);
     with("offers.csv").expect(0).shows(&["1 bad line left out", "offers.csv, line 1: it has 1 fields"]);
     run(folder, "trips generate --out requests.csv --drivers 10").expect(2).tells(&["--offers"]);

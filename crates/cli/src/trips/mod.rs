@@ -6,6 +6,7 @@ mod criteria;
 mod generate;
 mod rides;
 mod run;
+mod same_file;
 mod shown_table;
 
 use clap::Subcommand;

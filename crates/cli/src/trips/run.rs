@@ -17,6 +17,7 @@ use tidemill_trip_grouping::trip_file::read_all;
 use super::bad_lines::bad_lines;
 use super::criteria::CriteriaArguments;
 use super::rides;
+use super::same_file::is_same_file;
 use super::shown_table::ShownTable;
 use crate::exit::Exit;
 use crate::quantity::{count, counted, short, time};
@@ -72,6 +73,14 @@ pub(crate) struct RunArguments {
 
 impl RunArguments {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        if let (Some(out), Some(history)) = (&self.out, &self.history)
+            && is_same_file(out, history)
+        {
+            let out = out.display();
+            let message =
+                format!("{out} is an input (--history), and --out would overwrite it; choose another file");
+            return Err(Cause::user(message).into());
+        }
         match self.offers.clone() {
             Some(offers) => rides::run(self.ride_options(offers)?),
             None => self.run_shares(),
