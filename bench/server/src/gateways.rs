@@ -123,7 +123,7 @@ impl GatewayArguments {
 }
 
 async fn run(program: &Path, case: &Case) -> anyhow::Result<()> {
-    let server = ServerProcess::start(program, SESSIONS, MEMORY_BYTES + 2 * case.stored_bytes)?;
+    let server = ServerProcess::start(program, SESSIONS, MEMORY_BYTES + 2 * case.stored_bytes, None)?;
     let owner = connect(server.address()).await?;
     owner.batch_execute(&definitions(case)).await?;
     let connect = |gateway| Feed::connect(&server.folder().join(socket(gateway)), case.cars);

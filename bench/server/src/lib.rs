@@ -52,6 +52,9 @@ pub struct Arguments {
     /// How long each measurement takes.
     #[arg(long, default_value_t = 10, value_parser = value_parser!(u64).range(1..=3600))]
     pub seconds: u64,
+    /// How much clients leave the processors to the stream; as the server does by default.
+    #[arg(long, value_name = "N")]
+    pub readers_nice: Option<u8>,
     /// Few rows, and a moment for each measurement: checks that it works, and measures nothing.
     #[arg(long)]
     pub quick: bool,
@@ -121,6 +124,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         &program_beside(arguments.server.as_deref())?,
         most + setup::OTHER_SESSIONS,
         sizes.memory_bytes(),
+        arguments.readers_nice,
     )?;
     runtime.block_on(measure(&sizes, &server))?;
     server.stop()

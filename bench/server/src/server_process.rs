@@ -24,11 +24,17 @@ pub struct ServerProcess {
 
 impl ServerProcess {
     /// Starts it on free ports.
-    pub fn start(program: &Path, sessions_max: usize, memory_bytes: u64) -> anyhow::Result<ServerProcess> {
+    pub fn start(
+        program: &Path,
+        sessions_max: usize,
+        memory_bytes: u64,
+        readers_nice: Option<u8>,
+    ) -> anyhow::Result<ServerProcess> {
         let folder = tempfile::tempdir()?;
         let mut command = Command::new(program);
         command.args(["serve", "--data", "data", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
         command.args(["--connections", &sessions_max.to_string(), "--memory", &format!("{memory_bytes} B")]);
+        command.args(readers_nice.iter().flat_map(|nice| ["--readers-nice".to_owned(), nice.to_string()]));
         command.current_dir(folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;

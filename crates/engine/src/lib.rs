@@ -135,6 +135,7 @@ pub use tidemill_flow::{
     Chunk, CostExceeded, CostMeasurement, CycleCosts, DeadlineMiss, Failure, FlowError, Gateway, HeldBack,
     Interrupt, Observer, PartitionMove, PoolEntry, Rebalancing, Replan, Resume, Running, SinkStatus,
     SizeCosts, Snapshots, SplitStatus, Status, Stopped, Summary, Work, WorkerProcess, WorkerProcesses,
+    own_program,
 };
 pub use tidemill_journal::{
     CatalogJournal, ChunkPlace, Disk, Epoch, Journal, LockGuard, LostRows, Medium, MediumFile, Positions,
@@ -145,8 +146,8 @@ pub use tidemill_plan::{
     Producer, SourcePlan, StreamProcessPlan, StreamRef, TransformPlan, places_of,
 };
 pub use tidemill_realtime::{
-    Affinity, Policy, Pool, PoolError, PoolObserver, PoolSettings, PoolStatus, Role, TakenIn, WhatRan,
-    WhenEmpty, analysis,
+    Affinity, NICENESS_MAX, Policy, Pool, PoolError, PoolObserver, PoolSettings, PoolStatus, Role, TakenIn,
+    WhatRan, WhenEmpty, analysis, set_niceness,
 };
 pub use tidemill_split::choose::{Choice, choose, compare};
 pub use tidemill_split::cost::{Proportions, RouterCosts, SplitterCosts};

@@ -30,7 +30,7 @@ pub use intake::given::{Given, GivenCycle, GivenCycles, Waker};
 pub use intake::held_back::HeldBack;
 pub use intake::pool_entry::{PoolEntry, SourceMembership};
 pub use intake::resume::{Replay, Resume, SinkProgress};
-pub use members::{WorkerProcess, WorkerProcesses};
+pub use members::{WorkerProcess, WorkerProcesses, own_program};
 pub use panics::guard;
 pub use placement::placements::PartitionMove;
 pub use placement::rebalancing::Rebalancing;

@@ -7,10 +7,12 @@
 
 pub mod analysis;
 mod machine;
+mod niceness;
 mod pool;
 mod threads;
 
 pub use machine::{ThreadClock, stolen};
+pub use niceness::{NICENESS_MAX, set_niceness};
 pub use pool::{
     Affinity, Member, Policy, Pool, PoolError, PoolObserver, PoolQuery, PoolSettings, PoolStatus, Role,
     TakenIn, WhatRan, WhenEmpty,

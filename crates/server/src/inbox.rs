@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::wire::{Request, RequestError};
 
@@ -33,6 +34,8 @@ pub(crate) enum Next {
     End,
     /// Nothing comes for some time.
     Rest,
+    /// Nothing has come for as long as it wanted to wait.
+    Nothing,
 }
 
 impl Inbox {
@@ -70,19 +73,25 @@ impl Inbox {
 
     /// The next request; `None` when nothing more comes.
     pub fn take(&self) -> Result<Option<Request>, RequestError> {
-        match self.next(false)? {
+        match self.next(false, None)? {
             Next::Request(request) => Ok(Some(request)),
-            Next::End | Next::Rest => Ok(None),
+            Next::End | Next::Rest | Next::Nothing => Ok(None),
         }
     }
 
-    /// As `take`, for a session that gives its threads back if nothing comes for some time, if it `may_rest`.
-    pub fn next(&self, may_rest: bool) -> Result<Next, RequestError> {
+    /// As `take`, for a session that gives its threads back if nothing comes for some time, if it `may_rest`, and that has something else to
+    /// do after its `patience`.
+    pub fn next(&self, may_rest: bool, patience: Option<Duration>) -> Result<Next, RequestError> {
         let mut state = self.lock();
         state.may_rest = may_rest;
         let is_empty = |state: &mut State| state.requests.is_empty() && state.end.is_none() && !state.rests;
-        let waited = self.changed.wait_while(state, is_empty);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = match patience {
+            None => self.changed.wait_while(state, is_empty).unwrap_or_else(PoisonError::into_inner),
+            Some(patience) => {
+                let waited = self.changed.wait_timeout_while(state, patience, is_empty);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
         state.may_rest = false;
         if let Some((request, bytes)) = state.requests.pop_front() {
             state.bytes -= bytes;
@@ -91,7 +100,8 @@ impl Inbox {
         }
         match state.end.as_mut().and_then(Option::take) {
             Some(error) => Err(error),
-            None => Ok(if state.rests { Next::Rest } else { Next::End }),
+            None if state.rests => Ok(Next::Rest),
+            None => Ok(if is_empty(&mut state) { Next::Nothing } else { Next::End }),
         }
     }
 
@@ -127,7 +137,7 @@ mod tests {
         let inbox = Inbox::new(1000);
         assert!(!inbox.rest(), "it does something");
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| inbox.next(true));
+            let waiting = scope.spawn(|| inbox.next(true, None));
             while !inbox.rest() {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -135,7 +145,7 @@ mod tests {
         });
         let inbox = Inbox::new(1000);
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| inbox.next(false));
+            let waiting = scope.spawn(|| inbox.next(false, None));
             thread::sleep(Duration::from_millis(20));
             assert!(!inbox.rest(), "it may not");
             assert!(inbox.push(Request::Sync, 0));

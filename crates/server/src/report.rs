@@ -52,6 +52,7 @@ pub(crate) const QUERY_CANCELED: &str = "57014";
 pub(crate) const ADMIN_SHUTDOWN: &str = "57P01";
 pub(crate) const TOO_MANY_CONNECTIONS: &str = "53300";
 pub(crate) const IN_FAILED_TRANSACTION: &str = "25P02";
+pub(crate) const IDLE_IN_TRANSACTION: &str = "25P03";
 pub(crate) const ACTIVE_TRANSACTION: &str = "25001";
 pub(crate) const NO_ACTIVE_TRANSACTION: &str = "25P01";
 pub(crate) const INVALID_SAVEPOINT: &str = "3B001";

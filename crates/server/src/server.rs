@@ -155,9 +155,12 @@ fn serve(
 ) {
     let (of_connection, served) = (Arc::clone(shared), Arc::clone(&stream));
     let thread = thread::Builder::new().name(format!("client {process}")).stack_size(STACK_BYTES);
-    let started = thread.spawn(move || match until_rest(&served, &of_connection) {
-        Some(idle) => rest(served, idle, of_connection),
-        None => close(&served, process, &of_connection),
+    let started = thread.spawn(move || {
+        of_connection.runtime.be_reader();
+        match until_rest(&served, &of_connection) {
+            Some(idle) => rest(served, idle, of_connection),
+            None => close(&served, process, &of_connection),
+        }
     });
     if let Err(error) = started {
         tracing::warn!(%error, "cannot start a thread for a connection");

@@ -30,7 +30,7 @@ const KNOWN: &[(&str, &str, Accepts, bool)] = &[
     ("default_transaction_isolation", "read committed", Anything, false),
     ("default_transaction_read_only", "off", Anything, true),
     ("extra_float_digits", "1", Anything, false),
-    ("idle_in_transaction_session_timeout", "0", Only(&["0"]), false),
+    ("idle_in_transaction_session_timeout", "0", Time, false),
     ("in_hot_standby", "off", Only(&["off"]), true),
     ("integer_datetimes", "on", Only(&["on"]), true),
     ("IntervalStyle", "postgres", Only(&["postgres"]), true),
@@ -113,6 +113,11 @@ impl SessionSettings {
     /// How long a statement may take; `None`: as long as it likes.
     pub fn statement_timeout(&self) -> Option<Duration> {
         self.get("statement_timeout").and_then(time)
+    }
+
+    /// How long a transaction may wait for its client; `None`: as long as it likes.
+    pub fn idle_in_transaction_timeout(&self) -> Option<Duration> {
+        self.get("idle_in_transaction_session_timeout").and_then(time)
     }
 
     /// All settings, by name.

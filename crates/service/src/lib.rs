@@ -52,6 +52,7 @@ mod query;
 mod query_at_gateways;
 mod query_folder;
 mod query_state;
+mod reader_priority;
 mod readers;
 mod recovery;
 mod replacement;

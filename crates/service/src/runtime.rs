@@ -24,6 +24,7 @@ use crate::plan_report::PlanReport;
 use crate::query::NamedQuery;
 use crate::query_at_gateways::QueryAtGateways;
 use crate::query_state::QueryState;
+use crate::reader_priority::ReaderPriority;
 use crate::readers::reader_turns;
 use crate::report::{Observed, QueryReport};
 use crate::unread::UnreadBytes;
@@ -62,6 +63,8 @@ struct RuntimeState {
     readers: ReaderTurns,
     /// What the clients of its sessions have not read.
     unread: UnreadBytes,
+    /// Unless readers are as urgent as all others.
+    reader_priority: Option<ReaderPriority>,
     /// The queries that run at gateways, in the order in which they were started.
     at_gateways: Mutex<Vec<QueryAtGateways>>,
     gateways: OnceLock<Gateways>,
@@ -81,6 +84,7 @@ impl Runtime {
         clock: DatabaseClock,
     ) -> Runtime {
         let defaults = planner.settings().clone();
+        let reader_priority = ReaderPriority::new(defaults.readers_niceness);
         let has_gateways = defaults.gateways == GatewayPlace::Elsewhere;
         let catalog = KeptCatalog::new(planner.into_catalog(), log, users, has_gateways);
         Runtime {
@@ -96,6 +100,7 @@ impl Runtime {
                 changes: Changes::default(),
                 readers: reader_turns(),
                 unread: UnreadBytes::default(),
+                reader_priority,
                 at_gateways: Mutex::default(),
                 gateways: OnceLock::new(),
             }),
@@ -130,6 +135,10 @@ impl Runtime {
     /// of the process.
     pub fn unread_bytes(&self) -> u64 {
         self.shared.unread.get()
+    }
+
+    pub(crate) fn reader_priority(&self) -> Option<&ReaderPriority> {
+        self.shared.reader_priority.as_ref()
     }
 
     pub(crate) fn unread(&self) -> UnreadBytes {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
+use tidemill_engine::{Cause, MemoryAccount};
 use tidemill_sql::{
     Catalog, Opened, OptionGroup, ParameterType, Pipeline, Planner, Prepared, Reply as Planned, RowBatches,
     Settings, ShowKind, Statement, StatementKind, Turns, closest,
@@ -73,6 +73,8 @@ pub struct Session {
     runs_definitions: bool,
     has_defined: bool,
     transaction: Transaction,
+    /// What the transaction holds of views that they do not have any more.
+    outlived: MemoryAccount,
 }
 
 /// Whether queries read the views as they are, or as the first of them found them.
@@ -102,6 +104,7 @@ impl Session {
             runs_definitions: false,
             has_defined: false,
             transaction: Transaction::None,
+            outlived: MemoryAccount::default(),
         }
     }
 
@@ -114,6 +117,39 @@ impl Session {
     /// Queries read the views as they are again.
     pub fn end_transaction(&mut self) {
         self.transaction = Transaction::None;
+        self.forget_outlived_rows();
+    }
+
+    /// Counts what the transaction holds of views that they have dropped or replaced since it began, without as much of it as its cursors
+    /// have counted. To be called now and then while it has nothing to do.
+    ///
+    /// ```
+    /// use tidemill_service::{Runtime, Session};
+    /// use tidemill_sql::Planner;
+    /// let mut session = Session::new(&Runtime::new(Planner::new()));
+    /// session.begin_transaction();
+    /// assert!(session.count_outlived_rows(0).is_ok(), "it has read nothing yet");
+    /// ```
+    ///
+    /// # Errors
+    /// If that is more than readers may hold.
+    pub fn count_outlived_rows(&mut self, counted: u64) -> Result<(), Cause> {
+        let Transaction::Reading(_, catalog) = &self.transaction else { return Ok(()) };
+        let outlived = catalog.outlived_bytes().saturating_sub(counted);
+        let more = outlived.saturating_sub(self.outlived.bytes());
+        if more == 0 {
+            return Ok(());
+        }
+        if self.outlived.bytes() == 0 {
+            self.outlived = self.planner.settings().memory_of_readers().query(None).account();
+        }
+        self.outlived
+            .grow("a transaction that reads what views have replaced or dropped since it began", more)
+    }
+
+    /// Its transaction has something to do again: its queries count what they hold.
+    pub fn forget_outlived_rows(&mut self) {
+        self.outlived = MemoryAccount::default();
     }
 
     /// The catalogue against which the next query is planned: the newest version, or that of the transaction.

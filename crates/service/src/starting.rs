@@ -101,11 +101,14 @@ impl Runtime {
     ) -> Result<Arc<NamedQuery>, Cause> {
         let NewQuery { kept, clock_name, pipeline, is_new } = query;
         let (explained, computation) = (pipeline.explained(), pipeline.computation().to_owned());
-        let opened = pipeline.open_under(self.clock(), is_new)?;
-        let running = opened.start_under(Some((self.clock(), &clock_name)))?;
+        let (clock, name) = (self.clock().clone(), clock_name.clone());
+        let running = self.start_for_all(move || {
+            let opened = pipeline.open_under(&clock, is_new)?;
+            opened.start_under(Some((&clock, &name)))
+        })?;
         let identity = Identity { kept, clock_name, computation };
         let at_end = keep(&identity, running.views())?;
-        NamedQuery::start(identity, (explained, running), at_end)
+        self.start_for_all(move || NamedQuery::start(identity, (explained, running), at_end))
     }
 
     /// A name stands for a query that was started.

@@ -57,6 +57,7 @@ mod keys;
 mod marks;
 mod named_chunks;
 mod nearest;
+mod outlived;
 mod reader;
 pub mod remote;
 mod retention;

@@ -21,6 +21,8 @@ use crate::{interrupt, terminal};
 
 /// Readers may hold a part of what the queries that run may hold: the one divided by this.
 const READERS_SHARE: u64 = 4;
+/// The niceness of clients.
+const READERS_NICE: u8 = 10;
 /// How often the command looks whether it is asked to end.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long queries may take to end before the command says which it waits for.
@@ -70,6 +72,10 @@ pub(crate) struct Serve {
     /// [default: a quarter of --memory]
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     readers_memory: Option<u64>,
+    /// How much clients leave the processors to queries that run by name, from 0 (they are as urgent) to 19: with 10 they get a
+    /// tenth of what such a query gets that wants the same processor
+    #[arg(long, value_name = "N", default_value_t = READERS_NICE, value_parser = clap::value_parser!(u8).range(..=19))]
+    readers_nice: u8,
     /// How long the server may take to end in order when it is asked to, such as '30 s'; then it ends at once [default: 50 s]
     #[arg(long, value_name = "TIME", value_parser = interrupt::parse_time)]
     stop_within: Option<Duration>,
@@ -107,6 +113,7 @@ impl Serve {
         let mut planner = self.options.planner();
         let settings = planner.settings_mut();
         let readers = self.readers_memory.unwrap_or(settings.memory.limit() / READERS_SHARE);
+        settings.readers_niceness = self.readers_nice;
         settings.readers_memory = Some(MemoryBudget::of_readers(readers));
         if !self.allow_commands {
             planner.refuse_sink(
@@ -131,7 +138,7 @@ impl Serve {
         planner.settings_mut().cost_profiles = Some(self.data.join(COSTS));
         planner.settings_mut().gateways = GatewayPlace::Elsewhere;
         let runtime = Runtime::open_journaled(planner, Box::new(definitions), &journal)?;
-        runtime.start_gateways(gateway::gateways(&self.data, &self.options)?);
+        runtime.start_gateways(gateway::gateways(&self.data, self.readers_nice, &self.options)?);
         for failed in runtime.catalog().failed_definitions() {
             terminal::tell(&format!("a definition has no effect: {}", failed.reason));
         }

@@ -12,6 +12,7 @@ mod following;
 mod hanging;
 #[path = "../../../connect/tests/ports/mod.rs"]
 mod ports;
+mod priorities;
 #[path = "../durable/sender.rs"]
 #[allow(dead_code)]
 mod sender;

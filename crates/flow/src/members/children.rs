@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tidemill_core::error::Cause;
 use tracing::error;
 
+use super::own_program::own_program;
 use super::{PROCESS_VARIABLE, WorkerProcesses};
 use crate::sync::lock;
 use crate::transport::handshake::{Bootstrap, Credentials};
@@ -114,7 +115,7 @@ impl Drop for ChildProcesses {
 fn start_one(processes: &WorkerProcesses, index: usize) -> Result<ChildProcess, Cause> {
     let program = match &processes.program {
         Some(program) => program.clone(),
-        None => std::env::current_exe().map_err(|error| {
+        None => own_program().map_err(|error| {
             Cause::operation(format!(
                 "the executable of this program cannot be found, so no worker process can be started: {error}"
             ))

@@ -7,6 +7,7 @@ mod describe;
 mod leader;
 mod member;
 mod message;
+mod own_program;
 mod report;
 
 use std::ffi::OsString;
@@ -18,6 +19,7 @@ use crate::error::FlowError;
 
 pub(crate) use leader::Leader;
 pub use member::WorkerProcess;
+pub use own_program::own_program;
 
 /// Tells a process that it belongs to a run, and which one. Not a secret.
 const PROCESS_VARIABLE: &str = "TIDEMILL_PROCESS";

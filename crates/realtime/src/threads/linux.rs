@@ -55,6 +55,13 @@ pub(crate) fn set_scheduling(thread: i32, scheduling: Scheduling) -> Result<()> 
     if result == 0 { Ok(()) } else { Err(Error::last_os_error()) }
 }
 
+/// Gives the calling thread this niceness, which only a privilege can lower again. Threads that it starts have it, too.
+pub(crate) fn set_niceness(niceness: u8) -> Result<()> {
+    // SAFETY: takes numbers only. To Linux, the "process" 0 is the calling thread.
+    let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness.into()) };
+    if result == 0 { Ok(()) } else { Err(Error::last_os_error()) }
+}
+
 /// Restricts a thread to these cores.
 pub(crate) fn set_cores(thread: i32, cores: &[usize]) -> Result<()> {
     // SAFETY: a set of bits, for which all zeros is the empty set.

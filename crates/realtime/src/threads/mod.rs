@@ -7,13 +7,13 @@ mod other_systems;
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
-    QueueClock, cores_of, cpu_time_ns, lock_memory, set_cores, set_scheduling, stolen_ns, thread_id,
-    throttled_share,
+    QueueClock, cores_of, cpu_time_ns, lock_memory, set_cores, set_niceness, set_scheduling, stolen_ns,
+    thread_id, throttled_share,
 };
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other_systems::{
-    QueueClock, cores_of, cpu_time_ns, lock_memory, set_cores, set_scheduling, stolen_ns, thread_id,
-    throttled_share,
+    QueueClock, cores_of, cpu_time_ns, lock_memory, set_cores, set_niceness, set_scheduling, stolen_ns,
+    thread_id, throttled_share,
 };
 
 /// How the operating system schedules a thread.

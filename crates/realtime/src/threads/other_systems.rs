@@ -16,6 +16,10 @@ pub(crate) fn set_scheduling(_thread: i32, scheduling: Scheduling) -> Result<()>
     if scheduling == Scheduling::Ordinary { Ok(()) } else { unsupported() }
 }
 
+pub(crate) fn set_niceness(_niceness: u8) -> Result<()> {
+    unsupported()
+}
+
 pub(crate) fn set_cores(_thread: i32, _cores: &[usize]) -> Result<()> {
     unsupported()
 }

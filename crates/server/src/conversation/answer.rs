@@ -29,7 +29,24 @@ pub(super) struct Fetch {
 }
 
 /// Where rows come from.
-type Source = Box<dyn Iterator<Item = Result<RecordBatch, Report>>>;
+enum Source {
+    /// They are computed as they are taken.
+    Computed(Box<RowBatches>),
+    Coming(Box<RowStream>),
+    Changes(Box<Subscription>),
+}
+
+impl Iterator for Source {
+    type Item = Result<RecordBatch, Report>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Source::Computed(batches) => Some(batches.next()?.map_err(Report::from)),
+            Source::Coming(stream) => Some(stream.next()?.map_err(Report::from)),
+            Source::Changes(changes) => Some(changes.next()?.map_err(Report::from)),
+        }
+    }
+}
 
 /// Rows, a batch at a time.
 pub(super) struct Rows {
@@ -68,23 +85,36 @@ impl Rows {
         let requests = session.cancellation().requests();
         let source = start()?;
         let schema = source.schema().cloned();
-        let source = source.map(|batch| batch.map_err(Report::from));
-        let rows = Rows::of(Some(Box::new(source)), schema, "SELECT", session);
+        let rows = Rows::of(Some(Source::Coming(Box::new(source))), schema, "SELECT", session);
         Ok(Rows { requests, ..rows })
     }
 
     /// Rows of views and tables that are computed as they are taken.
-    pub fn computed(batches: RowBatches, session: &Session) -> Rows {
+    pub fn computed(batches: Box<RowBatches>, session: &Session) -> Rows {
         let schema = Some(SchemaRef::clone(batches.schema()));
-        let source = batches.map(|batch| batch.map_err(Report::from));
-        Rows::of(Some(Box::new(source)), schema, "SELECT", session)
+        Rows::of(Some(Source::Computed(batches)), schema, "SELECT", session)
+    }
+
+    /// Counts what they hold of views that these have dropped or replaced since.
+    pub fn count_outlived_rows(&mut self) -> Result<(), Report> {
+        match &mut self.source {
+            Some(Source::Computed(batches)) => Ok(batches.count_outlived_rows()?),
+            _ => Ok(()),
+        }
+    }
+
+    /// How much of that is counted.
+    pub fn outlived_bytes(&self) -> u64 {
+        match &self.source {
+            Some(Source::Computed(batches)) => batches.outlived_bytes(),
+            _ => 0,
+        }
     }
 
     /// The changes of a view.
     pub fn changes(changes: Subscription, session: &Session) -> Rows {
         let schema = Some(SchemaRef::clone(changes.schema()));
-        let changes = changes.map(|batch| batch.map_err(Report::from));
-        let rows = Rows::of(Some(Box::new(changes)), schema, "SUBSCRIBE", session);
+        let rows = Rows::of(Some(Source::Changes(Box::new(changes))), schema, "SUBSCRIBE", session);
         Rows { is_subscription: true, ..rows }
     }
 

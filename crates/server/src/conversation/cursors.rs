@@ -21,6 +21,12 @@ pub(super) struct Cursor {
     is_held: bool,
 }
 
+impl Cursor {
+    pub fn rows(&mut self) -> &mut Rows {
+        &mut self.rows
+    }
+}
+
 impl Conversation<'_> {
     pub(super) fn execute_cursor_statement(&mut self, statement: &CursorStatement) -> Result<Answer> {
         match statement {

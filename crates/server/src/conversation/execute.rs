@@ -117,7 +117,7 @@ impl Conversation<'_> {
                 let word = if let StatementKind::Query(..) = statement.kind { "SELECT" } else { "SHOW" };
                 Ok(Answer::Rows(Rows::ready(rows, word, &self.session)?))
             }
-            Reply::Batches(batches) => Ok(Answer::Rows(Rows::computed(*batches, &self.session))),
+            Reply::Batches(batches) => Ok(Answer::Rows(Rows::computed(batches, &self.session))),
             Reply::Text(text) => Ok(Answer::Rows(Rows::ready(plan_table(&text), "EXPLAIN", &self.session)?)),
             Reply::Analyze(query) => self.analyze(query),
             Reply::Changes(changes) => Ok(Answer::Rows(Rows::changes(*changes, &self.session))),

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use tidemill_engine::Cause;
@@ -44,7 +45,7 @@ pub fn serve_gateway(mut planner: Planner, name: &str, folder: &Path, end: fn())
     settings.journal = Some(journal.clone());
     let opened = server.at_work(|| {
         let runtime = open(planner, records, &journal, &server)?;
-        let readers = StoreServer::start(&folder.join(SOCKET), Arc::new(Stores::of(&runtime)))?;
+        let readers = serve_readers(&runtime, &folder.join(SOCKET))?;
         Ok::<_, Cause>((runtime, readers))
     });
     let (runtime, readers) = match opened {
@@ -78,6 +79,16 @@ pub fn serve_gateway(mut planner: Planner, name: &str, folder: &Path, end: fn())
         }
     }
     Ok(())
+}
+
+/// Threads have the priority of the thread that starts them, so those of readers are started by one.
+fn serve_readers(runtime: &Runtime, socket: &Path) -> Result<StoreServer, Cause> {
+    let start = || {
+        runtime.be_reader();
+        StoreServer::start(socket, Arc::new(Stores::of(runtime)))
+    };
+    let started = thread::scope(|scope| scope.spawn(start).join());
+    started.map_err(|_| Cause::bug("the thread that starts the readers of a gateway has panicked"))?
 }
 
 /// Carries out an order that changes nothing if it fails.

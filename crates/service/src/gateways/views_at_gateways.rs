@@ -208,7 +208,8 @@ impl Runtime {
         });
         let endpoint = self.kept_catalog().endpoint(name);
         let command = move || command(&own, &within);
-        Gateway::start(name, folder, endpoint, command, beginning)
+        let name = name.to_owned();
+        self.start_for_all(move || Gateway::start(&name, folder, endpoint, command, beginning))
     }
 
     /// The definitions behind a version, with these queries, and the newest version.

@@ -267,6 +267,12 @@ impl Catalog {
         pinned
     }
 
+    /// How much the versions that it was [put at](Catalog::at_one_cycle) hold which the views have dropped or replaced since, in bytes.
+    pub fn outlived_bytes(&self) -> u64 {
+        let chosen = |(_, relation): (&str, &Relation)| attached(relation)?.stored.as_ref()?.chosen()?.ok();
+        self.relations.iter().filter_map(chosen).map(|version| version.outlived_bytes()).sum()
+    }
+
     /// The rows of the view of this name, if they are in a store.
     pub(crate) fn stored_rows(&self, name: &str) -> Option<&StoredRows> {
         attached(self.relations.get(name)?)?.stored.as_ref()

@@ -41,6 +41,9 @@ pub struct Settings {
     /// The memory of queries that only read views and tables, if they do not share [`memory`](Settings::memory) with those that
     /// run. Not available to `SET`.
     pub readers_memory: Option<MemoryBudget>,
+    /// How much the threads of sessions leave the processors to queries that run by name, from 0 (they are as urgent) to 19. Not
+    /// available to `SET`.
+    pub readers_niceness: u8,
     /// The most bytes of memory that a query may hold, if not all of [`memory`](Settings::memory).
     pub memory_limit: Option<u64>,
     /// The most rows of a result that is shown when the query has ended.
@@ -80,6 +83,7 @@ impl Default for Settings {
             max_state_rows: 20_000_000,
             memory: memory_of_process(),
             readers_memory: None,
+            readers_niceness: 0,
             memory_limit: None,
             max_result_rows: 10_000_000,
             idle_after: FeedSettings::IDLE_AFTER,

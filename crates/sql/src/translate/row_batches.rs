@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use tidemill_engine::{MemoryAccount, bytes_of_rows};
+use tidemill_engine::{Cause, MemoryAccount, bytes_of_rows};
 
 use super::computing::Computing;
 use crate::limit_reached::limit_reached;
@@ -58,18 +58,28 @@ impl RowBatches {
         &self.schema
     }
 
+    /// Counts what it holds of views that they have dropped or replaced since, as taking the next batch does. To be called while nobody takes
+    /// one.
+    ///
+    /// # Errors
+    /// If that is more than readers may hold.
+    pub fn count_outlived_rows(&mut self) -> std::result::Result<(), Cause> {
+        // The batches that wait are counted, and most of what they hold is of the same rows.
+        count_outlived(&self.reads, self.waiting.bytes(), &mut self.outlived)
+    }
+
+    /// How much of that is counted.
+    pub fn outlived_bytes(&self) -> u64 {
+        self.outlived.bytes()
+    }
+
     fn compute(&mut self) -> Result<Option<RecordBatch>> {
         if let Some(batch) = self.first.pop_front() {
             self.waiting.set(self.waiting.bytes().saturating_sub(bytes_of_rows(&batch) as u64));
             return shown_rows(batch).map(Some);
         }
         let Some(computing) = &mut self.computing else { return Ok(None) };
-        // A view continues, and what it drops or replaces stays in memory as long as a query reads it.
-        let outlived = self.reads.iter().map(FoundRows::outlived_bytes).sum::<u64>();
-        let more = outlived.saturating_sub(self.outlived.bytes());
-        self.outlived
-            .grow("rows of views that were replaced or dropped meanwhile", more)
-            .map_err(limit_reached)?;
+        count_outlived(&self.reads, 0, &mut self.outlived).map_err(limit_reached)?;
         let mut turn = self.turns.begin().map_err(turn_refused)?;
         loop {
             match computing.next(turn.as_mut())? {
@@ -79,6 +89,18 @@ impl RowBatches {
             }
         }
     }
+}
+
+/// A view continues, and what it drops or replaces stays in memory as long as a query reads it.
+/// Without as much of it as is `counted` elsewhere.
+fn count_outlived(
+    reads: &[FoundRows],
+    counted: u64,
+    account: &mut MemoryAccount,
+) -> std::result::Result<(), Cause> {
+    let outlived = reads.iter().map(FoundRows::outlived_bytes).sum::<u64>();
+    let more = outlived.saturating_sub(counted).saturating_sub(account.bytes());
+    account.grow("rows of views that were replaced or dropped meanwhile", more)
 }
 
 impl Iterator for RowBatches {

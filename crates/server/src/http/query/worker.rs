@@ -83,6 +83,7 @@ impl Worker {
     pub fn start(self, permit: OwnedSemaphorePermit) -> Result<(), Refusal> {
         let thread = thread::Builder::new().name("http query".into()).stack_size(STACK_BYTES);
         let started = thread.spawn(move || {
+            self.session.runtime().be_reader();
             self.run();
             drop(permit);
         });
