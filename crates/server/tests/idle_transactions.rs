@@ -1,4 +1,4 @@
-//! Sessions that begin something and then send nothing: what they keep of views that go on counts, and ends them at the limit.
+//! Sessions that begin something and then send nothing: what they keep of views that continue counts, and ends them at the limit.
 
 mod support;
 

@@ -13,7 +13,7 @@ use crate::{Cancellation, Runtime};
 impl Runtime {
     /// The turns of a session's queries over tables and views.
     pub(crate) fn turns(&self, cancellation: &Cancellation) -> Arc<SessionTurns> {
-        Arc::new(SessionTurns::new(self.readers().clone(), cancellation.clone()))
+        Arc::new(SessionTurns::new(self.readers().turns.clone(), cancellation.clone()))
     }
 
     /// The plan of the query that writes to this sink or view, as it was when it started, and what the query has done. `None`

@@ -8,12 +8,26 @@ use tidemill_sql::{ReaderTurn, ReaderTurns, Turn, Turns};
 
 use crate::Cancellation;
 use crate::cancellation::StatementCancellation;
+use crate::reader_priority::ReaderPriority;
 
 /// The longest that a query waits for its beginning.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// What the readers of a database share.
+pub(crate) struct Readers {
+    pub turns: ReaderTurns,
+    /// `None`: they are as urgent as all others.
+    pub priority: Option<ReaderPriority>,
+}
+
+impl Readers {
+    pub fn new(niceness: u8) -> Readers {
+        Readers { turns: reader_turns(), priority: ReaderPriority::new(niceness) }
+    }
+}
+
 /// The turns of a database's readers: as many compute at a time as there are processors.
-pub(crate) fn reader_turns() -> ReaderTurns {
+fn reader_turns() -> ReaderTurns {
     ReaderTurns::new(std::thread::available_parallelism().map_or(2, usize::from), WAIT_MAX)
 }
 

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use tidemill_engine::{Cause, DatabaseClock, Recovered, set_aside};
 use tidemill_sql::{
-    Catalog, Explained, GatewayPlace, Planner, QueryStatus, ReaderTurns, Settings, StatementKind, ViewHandle,
-    closest,
+    Catalog, Explained, GatewayPlace, Planner, QueryStatus, Settings, StatementKind, ViewHandle, closest,
 };
 
 use crate::catalog_log::{CatalogLog, MemoryCatalogLog};
@@ -24,8 +23,7 @@ use crate::plan_report::PlanReport;
 use crate::query::NamedQuery;
 use crate::query_at_gateways::QueryAtGateways;
 use crate::query_state::QueryState;
-use crate::reader_priority::ReaderPriority;
-use crate::readers::reader_turns;
+use crate::readers::Readers;
 use crate::report::{Observed, QueryReport};
 use crate::unread::UnreadBytes;
 use crate::user::Users;
@@ -60,11 +58,9 @@ struct RuntimeState {
     /// The queries that sessions are changing.
     changes: Changes,
     /// The queries over tables and views that sessions wait for.
-    readers: ReaderTurns,
+    readers: Readers,
     /// What the clients of its sessions have not read.
     unread: UnreadBytes,
-    /// Unless readers are as urgent as all others.
-    reader_priority: Option<ReaderPriority>,
     /// The queries that run at gateways, in the order in which they were started.
     at_gateways: Mutex<Vec<QueryAtGateways>>,
     gateways: OnceLock<Gateways>,
@@ -84,7 +80,7 @@ impl Runtime {
         clock: DatabaseClock,
     ) -> Runtime {
         let defaults = planner.settings().clone();
-        let reader_priority = ReaderPriority::new(defaults.readers_niceness);
+        let readers = Readers::new(defaults.readers_niceness);
         let has_gateways = defaults.gateways == GatewayPlace::Elsewhere;
         let catalog = KeptCatalog::new(planner.into_catalog(), log, users, has_gateways);
         Runtime {
@@ -98,9 +94,8 @@ impl Runtime {
                 is_idle: AtomicBool::new(false),
                 paths_in: OnceLock::new(),
                 changes: Changes::default(),
-                readers: reader_turns(),
+                readers,
                 unread: UnreadBytes::default(),
-                reader_priority,
                 at_gateways: Mutex::default(),
                 gateways: OnceLock::new(),
             }),
@@ -127,7 +122,7 @@ impl Runtime {
         &self.shared.catalog
     }
 
-    pub(crate) fn readers(&self) -> &ReaderTurns {
+    pub(crate) fn readers(&self) -> &Readers {
         &self.shared.readers
     }
 
@@ -135,10 +130,6 @@ impl Runtime {
     /// of the process.
     pub fn unread_bytes(&self) -> u64 {
         self.shared.unread.get()
-    }
-
-    pub(crate) fn reader_priority(&self) -> Option<&ReaderPriority> {
-        self.shared.reader_priority.as_ref()
     }
 
     pub(crate) fn unread(&self) -> UnreadBytes {

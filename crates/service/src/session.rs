@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
-use tidemill_engine::{Cause, MemoryAccount};
 use tidemill_sql::{
     Catalog, Opened, OptionGroup, ParameterType, Pipeline, Planner, Prepared, Reply as Planned, RowBatches,
     Settings, ShowKind, Statement, StatementKind, Turns, closest,
@@ -17,6 +17,7 @@ use crate::execution::Execution;
 use crate::planned_query::Query;
 use crate::readers::{Planning, SessionTurns};
 use crate::subscription::Subscription;
+use crate::transaction::Transaction;
 use crate::unread::UnreadRows;
 use crate::{Cancellation, Error, Runtime};
 
@@ -73,17 +74,6 @@ pub struct Session {
     runs_definitions: bool,
     has_defined: bool,
     transaction: Transaction,
-    /// What the transaction holds of views that they do not have any more.
-    outlived: MemoryAccount,
-}
-
-/// Whether queries read the views as they are, or as the first of them found them.
-enum Transaction {
-    None,
-    /// Nothing was read in it yet.
-    Begun,
-    /// The views at the cycle that all its queries read, and how often the catalogue had changed by then.
-    Reading(u64, Box<Catalog>),
 }
 
 impl Session {
@@ -103,21 +93,19 @@ impl Session {
             is_strict: false,
             runs_definitions: false,
             has_defined: false,
-            transaction: Transaction::None,
-            outlived: MemoryAccount::default(),
+            transaction: Transaction::default(),
         }
     }
 
     /// From here on, until [`end_transaction`](Session::end_transaction), all queries read the materialized views at one cycle:
     /// the newest that all views have when the first of them is planned. Definitions are not part of transactions.
     pub fn begin_transaction(&mut self) {
-        self.transaction = Transaction::Begun;
+        self.transaction.begin();
     }
 
     /// Queries read the views as they are again.
     pub fn end_transaction(&mut self) {
-        self.transaction = Transaction::None;
-        self.forget_outlived_rows();
+        self.transaction.end();
     }
 
     /// Counts what the transaction holds of views that they have dropped or replaced since it began, without as much of it as its cursors
@@ -134,22 +122,13 @@ impl Session {
     /// # Errors
     /// If that is more than readers may hold.
     pub fn count_outlived_rows(&mut self, counted: u64) -> Result<(), Cause> {
-        let Transaction::Reading(_, catalog) = &self.transaction else { return Ok(()) };
-        let outlived = catalog.outlived_bytes().saturating_sub(counted);
-        let more = outlived.saturating_sub(self.outlived.bytes());
-        if more == 0 {
-            return Ok(());
-        }
-        if self.outlived.bytes() == 0 {
-            self.outlived = self.planner.settings().memory_of_readers().query(None).account();
-        }
-        self.outlived
-            .grow("a transaction that reads what views have replaced or dropped since it began", more)
+        let readers = self.planner.settings().memory_of_readers();
+        self.transaction.count_outlived_rows(counted, readers)
     }
 
     /// Its transaction has something to do again: its queries count what they hold.
     pub fn forget_outlived_rows(&mut self) {
-        self.outlived = MemoryAccount::default();
+        self.transaction.forget_outlived_rows();
     }
 
     /// The catalogue against which the next query is planned: the newest version, or that of the transaction.
@@ -159,14 +138,7 @@ impl Session {
 
     /// As `catalog`, with the number of times that it had changed by then.
     fn catalog_at(&mut self) -> (u64, Catalog) {
-        if let Transaction::Begun = self.transaction {
-            let (changes, catalog) = self.runtime.kept_catalog().readable_at();
-            self.transaction = Transaction::Reading(changes, Box::new(catalog.at_one_cycle()));
-        }
-        match &self.transaction {
-            Transaction::Reading(changes, catalog) => (*changes, catalog.as_ref().clone()),
-            _ => self.runtime.kept_catalog().readable_at(),
-        }
+        self.transaction.catalog(self.runtime.kept_catalog())
     }
 
     /// Its runtime.

@@ -23,7 +23,7 @@ impl Conversation<'_> {
         Some(left.map_or(LOOK, |timeout| timeout.saturating_sub(since.elapsed()).min(LOOK)))
     }
 
-    /// Looks whether a session that has been waiting `since` then may go on to do so. What it holds of views that they do not have any more
+    /// Looks whether a session that has been waiting `since` then may continue to do so. What it holds of views that they do not have any more
     /// counts in the memory of readers.
     ///
     /// # Errors
