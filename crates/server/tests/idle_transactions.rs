@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures_util::SinkExt;
-use support::{PATIENCE, connect, run, serve_runtime};
+use support::{PATIENCE, connect, run, serve_runtime, watched};
 use tidemill_engine::MemoryBudget;
 use tidemill_server::Server;
 use tidemill_service::Runtime;
@@ -71,13 +71,6 @@ async fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// The code of the error with which a session ends that has sent nothing.
-async fn end_of(client: &Client) -> Option<SqlState> {
-    let error = client.query("SELECT 1", &[]).await.expect_err("the session has ended");
-    // The driver may find a closed connection first.
-    error.code().cloned()
-}
-
 #[test]
 fn what_an_idle_transaction_keeps_counts_until_it_goes_on() {
     run(async {
@@ -102,25 +95,23 @@ fn idle_transactions_that_keep_more_than_readers_may_hold_end() {
         let mut idle = Vec::new();
         // Each keeps other rows: 6 MB, of which 8 are allowed.
         for _ in 0..5 {
-            let client = connect(&served.server).await;
+            let (client, connection) = watched(&served.server).await.unwrap();
             client.batch_execute("BEGIN; SELECT count(*) FROM recent").await.unwrap();
-            idle.push(client);
+            idle.push((client, connection));
             served.fill().await;
         }
         let others = served.server.sessions() - idle.len();
         wait_until("some end", || served.server.sessions() < others + idle.len() - 1).await;
         wait_until("it fits", || served.readers.held() <= READERS_BYTES * 5 / 4).await;
-        let mut ended = 0;
-        for client in &idle {
-            if client.is_closed() {
-                ended += 1;
-                assert_ne!(end_of(client).await, Some(SqlState::SUCCESSFUL_COMPLETION));
-            }
+        let (gone, mut left): (Vec<_>, Vec<_>) = idle.into_iter().partition(|(client, _)| client.is_closed());
+        assert!((1..5).contains(&gone.len()), "{} of 5", gone.len());
+        for (_, connection) in gone {
+            let end = connection.await.unwrap().expect_err("the session has ended");
+            assert_eq!(end.code(), Some(&SqlState::INSUFFICIENT_RESOURCES), "{end}");
         }
-        assert!((1..5).contains(&ended), "{ended} of 5");
         // Whoever asks is answered.
         assert_eq!(newest(&served.filler).await, served.rows - 1);
-        drop(idle);
+        left.clear();
         wait_until("nothing is held", || served.readers.held() == 0).await;
     });
 }
@@ -152,12 +143,14 @@ fn a_transaction_that_is_idle_for_too_long_ends() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(newest(&client).await, served.rows - 1, "it was in no transaction");
         for beginning in ["BEGIN", "BEGIN; SELECT 1/0 AS wrong FROM nothing"] {
-            let client = connect(&served.server).await;
+            let (client, connection) = watched(&served.server).await.unwrap();
             client.batch_execute("SET idle_in_transaction_session_timeout = '50ms'").await.unwrap();
             let sessions = served.server.sessions();
             let _ = client.batch_execute(beginning).await;
             wait_until("it ends", || served.server.sessions() < sessions).await;
             assert!(client.query("SELECT 1", &[]).await.is_err(), "{beginning}");
+            let end = connection.await.unwrap().expect_err("the session has ended");
+            assert_eq!(end.code(), Some(&SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT), "{end}");
         }
         // A statement may take longer than that.
         let client = connect(&served.server).await;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::Conversation;
 use super::cursors::Cursor;
 use super::prepared::Progress;
+use crate::inbox::Next;
 use crate::report::{IDLE_IN_TRANSACTION, Report};
 use crate::wire::TransactionStatus;
 
@@ -12,9 +13,26 @@ use crate::wire::TransactionStatus;
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Conversation<'_> {
+    /// Waits for the next request, and looks meanwhile whether the session may continue to wait.
+    ///
+    /// # Errors
+    /// Why the session ends.
+    pub(super) fn next_request(&mut self, may_rest: bool) -> Result<Next, Report> {
+        let since = Instant::now();
+        loop {
+            match self.inbox.next(may_rest, self.patience(since)).map_err(|error| Report::from(&error))? {
+                Next::Nothing => self.look_at_idleness(since)?,
+                next => {
+                    self.session.forget_outlived_rows();
+                    return Ok(next);
+                }
+            }
+        }
+    }
+
     /// How long the session waits for its next request before it is looked at what it holds, if it has been waiting `since` then; `None`: it
     /// holds nothing.
-    pub(super) fn patience(&self, since: Instant) -> Option<Duration> {
+    fn patience(&self, since: Instant) -> Option<Duration> {
         let is_in_transaction = self.transaction != TransactionStatus::None;
         if !is_in_transaction && self.cursors.is_empty() {
             return None;
@@ -28,7 +46,7 @@ impl Conversation<'_> {
     ///
     /// # Errors
     /// Why it ends.
-    pub(super) fn look_at_idleness(&mut self, since: Instant) -> Result<(), Report> {
+    fn look_at_idleness(&mut self, since: Instant) -> Result<(), Report> {
         let timeout = self.settings.idle_in_transaction_timeout();
         let is_in_transaction = self.transaction != TransactionStatus::None;
         if is_in_transaction && timeout.is_some_and(|timeout| since.elapsed() >= timeout) {

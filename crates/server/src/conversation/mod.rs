@@ -31,7 +31,6 @@ mod words;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 
 use tidemill_service::{Role, Session};
 
@@ -213,21 +212,15 @@ impl<'a> Conversation<'a> {
     fn converse(&mut self) -> io::Result<bool> {
         // After an error the client's requests are passed over until it asks whether everything is done.
         let mut is_passing_over = false;
-        let mut waits_since = Instant::now();
         loop {
             let may_rest = !is_passing_over && self.may_rest();
-            let request = match self.inbox.next(may_rest, self.patience(waits_since)) {
+            let request = match self.next_request(may_rest) {
                 Ok(Next::Rest) => return Ok(true),
-                Ok(Next::Nothing) => match self.look_at_idleness(waits_since) {
-                    Ok(()) => continue,
-                    Err(report) => return self.end_with(&report),
-                },
                 Ok(Next::Request(Request::Terminate)) => return Ok(false),
                 Ok(Next::Request(request)) => request,
-                Ok(Next::End) => return self.leave(),
-                Err(error) => return self.end_with(&Report::from(&error)),
+                Ok(Next::End | Next::Nothing) => return self.leave(),
+                Err(report) => return self.end_with(&report),
             };
-            self.session.forget_outlived_rows();
             // The system may still hand over what was sent to a session that has been ended.
             if self.is_ending() {
                 return self.leave();
@@ -244,7 +237,6 @@ impl<'a> Conversation<'a> {
                     is_passing_over = false;
                     self.end_of_batch();
                     self.rest()?;
-                    waits_since = Instant::now();
                     continue;
                 }
                 _ if is_passing_over => continue,
@@ -277,7 +269,6 @@ impl<'a> Conversation<'a> {
                 self.end_of_batch();
                 self.rest()?;
             }
-            waits_since = Instant::now();
         }
     }
 

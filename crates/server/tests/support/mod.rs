@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tidemill_server::{HttpOptions, HttpServer, Server, ServerOptions};
 use tidemill_service::{Runtime, Session};
 use tidemill_sql::{Planner, parse};
+use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config, Error, NoTls};
 
 /// Something that should have happened long ago has not.
@@ -38,11 +39,15 @@ pub async fn connect(server: &Server) -> Client {
 
 /// The same, if the server accepts it.
 pub async fn try_connect(server: &Server) -> Result<Client, Error> {
+    Ok(watched(server).await?.0)
+}
+
+/// The same, with what ends its connection.
+pub async fn watched(server: &Server) -> Result<(Client, JoinHandle<Result<(), Error>>), Error> {
     let mut config = Config::new();
     config.host("127.0.0.1").port(server.address().port()).user("me").dbname("db");
     let (client, connection) = config.connect(NoTls).await?;
-    tokio::spawn(connection);
-    Ok(client)
+    Ok((client, tokio::spawn(connection)))
 }
 
 /// Waits until something holds.
