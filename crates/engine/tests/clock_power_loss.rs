@@ -324,7 +324,7 @@ fn source_use(
     SourceUse {
         name: format!("source {source}"),
         key: Some(key.clone()),
-        is_live: true,
+        waits_max: Duration::ZERO,
         open: Box::new(open),
         schema: schema(),
         columns: vec![0, 1, 2],

@@ -52,6 +52,24 @@ impl Source for Numbers {
     }
 }
 
+/// What a source gives, and how long it waits for a query that is slower than others.
+#[derive(Clone, Copy)]
+struct Given {
+    batches: i64,
+    waits_max: Duration,
+    fails: bool,
+}
+
+impl Given {
+    fn live(batches: i64) -> Given {
+        Given { batches, waits_max: Duration::ZERO, fails: false }
+    }
+
+    fn stored(batches: i64) -> Given {
+        Given { waits_max: Duration::MAX, ..Given::live(batches) }
+    }
+}
+
 /// Sums what comes; blocks while it is closed.
 #[derive(Clone, Default)]
 struct Gate {
@@ -113,7 +131,8 @@ fn plan() -> Plan {
     plan
 }
 
-fn source_use(key: &SourceKey, (batches, is_live, fails): (i64, bool, bool)) -> SourceUse {
+fn source_use(key: &SourceKey, given: Given) -> SourceUse {
+    let Given { batches, waits_max, fails } = given;
     let open = move || {
         let source = Numbers { next: 0, end: batches * ROWS_OF_BATCH, fails };
         Ok((Box::new(source) as Box<dyn Source>, FeedSettings::default()))
@@ -121,7 +140,7 @@ fn source_use(key: &SourceKey, (batches, is_live, fails): (i64, bool, bool)) -> 
     SourceUse {
         name: "numbers".into(),
         key: Some(key.clone()),
-        is_live,
+        waits_max,
         open: Box::new(open),
         schema: schema(),
         columns: vec![0],
@@ -133,13 +152,13 @@ fn engine() -> Engine {
     Engine::new().cycles(CyclePolicy { events_max: 4096, ..CyclePolicy::default() })
 }
 
-fn run(clock: &DatabaseClock, key: &SourceKey, source: (i64, bool, bool), gate: &Gate) -> ClockRun {
+fn run(clock: &DatabaseClock, key: &SourceKey, source: Given, gate: &Gate) -> ClockRun {
     let used = source_use(key, source);
     engine().run_under(clock, plan(), vec![Box::new(gate.clone())], vec![used]).unwrap()
 }
 
 /// Two queries over one source, which begin with its first row.
-fn two(clock: &DatabaseClock, source: (i64, bool, bool), gates: [&Gate; 2]) -> [ClockRun; 2] {
+fn two(clock: &DatabaseClock, source: Given, gates: [&Gate; 2]) -> [ClockRun; 2] {
     let key = SourceKey(Arc::new(()));
     let held = clock.hold();
     let runs = gates.map(|gate| run(clock, &key, source, gate));
@@ -167,7 +186,7 @@ fn a_query_that_falls_out_of_the_ring_of_a_live_source_stops_and_the_other_goes_
     let clock = DatabaseClock::new(RING_BYTES);
     let (fast, slow) = (Gate::default(), Gate::closed());
     // 8 MiB, eight times what the ring has.
-    let [of_fast, of_slow] = two(&clock, (1024, true, false), [&fast, &slow]);
+    let [of_fast, of_slow] = two(&clock, Given::live(1024), [&fast, &slow]);
     of_fast.running.join().unwrap();
     assert_eq!(fast.read(), all(1024));
     slow.open();
@@ -180,7 +199,7 @@ fn a_query_that_falls_out_of_the_ring_of_a_live_source_stops_and_the_other_goes_
 fn a_source_that_can_wait_waits_for_the_slowest_query() {
     let clock = DatabaseClock::new(RING_BYTES);
     let (fast, slow) = (Gate::default(), Gate::closed());
-    let [of_fast, of_slow] = two(&clock, (1024, false, false), [&fast, &slow]);
+    let [of_fast, of_slow] = two(&clock, Given::stored(1024), [&fast, &slow]);
     until("the source is held back", || {
         let before = fast.read();
         thread::sleep(Duration::from_millis(50));
@@ -194,10 +213,49 @@ fn a_source_that_can_wait_waits_for_the_slowest_query() {
 }
 
 #[test]
+fn senders_are_held_back_by_a_query_that_takes_rows_again_in_time() {
+    let clock = DatabaseClock::new(RING_BYTES);
+    let (fast, slow) = (Gate::default(), Gate::closed());
+    let given = Given { waits_max: PATIENCE, ..Given::live(1024) };
+    let [of_fast, of_slow] = two(&clock, given, [&fast, &slow]);
+    until("the source is held back", || {
+        let before = fast.read();
+        thread::sleep(Duration::from_millis(50));
+        before.0 > 0 && before == fast.read()
+    });
+    slow.open();
+    of_fast.running.join().unwrap();
+    of_slow.running.join().unwrap();
+    assert_eq!([fast.read(), slow.read()], [all(1024); 2]);
+}
+
+#[test]
+fn senders_are_held_back_once_however_many_queries_have_stopped_taking_rows() {
+    let clock = DatabaseClock::new(RING_BYTES);
+    let waits_max = Duration::from_millis(500);
+    let (fast, stuck) = (Gate::default(), [(); 3].map(|()| Gate::closed()));
+    let key = SourceKey(Arc::new(()));
+    let held = clock.hold();
+    let given = Given { waits_max, ..Given::live(1024) };
+    let [of_fast, of_stuck @ ..] =
+        [&fast, &stuck[0], &stuck[1], &stuck[2]].map(|gate| run(&clock, &key, given, gate));
+    let begun = Instant::now();
+    drop(held);
+    of_fast.running.join().unwrap();
+    assert!(begun.elapsed() >= waits_max);
+    assert_eq!(fast.read(), all(1024));
+    for (gate, run) in stuck.iter().zip(of_stuck) {
+        gate.open();
+        let error = run.running.join().map(drop).unwrap_err().to_string();
+        assert!(error.contains("more than 1 MiB of rows behind other queries"), "{error}");
+    }
+}
+
+#[test]
 fn a_slow_query_within_the_ring_lags_and_has_every_row_in_the_end() {
     let clock = DatabaseClock::new(RING_BYTES);
     let (fast, slow) = (Gate::default(), Gate::closed());
-    let [of_fast, of_slow] = two(&clock, (64, true, false), [&fast, &slow]);
+    let [of_fast, of_slow] = two(&clock, Given::live(64), [&fast, &slow]);
     until("the fast one has every row", || fast.read() == all(64));
     assert_eq!(slow.read(), (0, 0));
     slow.open();
@@ -210,7 +268,7 @@ fn a_slow_query_within_the_ring_lags_and_has_every_row_in_the_end() {
 fn a_source_that_fails_fails_all_its_queries_behind_its_last_row() {
     let clock = DatabaseClock::new(RING_BYTES);
     let (one, other) = (Gate::default(), Gate::default());
-    let [of_one, of_other] = two(&clock, (8, true, true), [&one, &other]);
+    let [of_one, of_other] = two(&clock, Given { fails: true, ..Given::live(8) }, [&one, &other]);
     for run in [of_one, of_other] {
         let error = run.running.join().map(drop).unwrap_err().to_string();
         assert!(error.contains("source 'numbers'") && error.contains("the wire is cut"), "{error}");
@@ -222,7 +280,7 @@ fn a_source_that_fails_fails_all_its_queries_behind_its_last_row() {
 fn a_query_that_is_stopped_ends_at_a_cut_with_everything_before_it() {
     let clock = DatabaseClock::new(RING_BYTES);
     let (one, other) = (Gate::default(), Gate::default());
-    let [of_one, of_other] = two(&clock, (4096, false, false), [&one, &other]);
+    let [of_one, of_other] = two(&clock, Given::stored(4096), [&one, &other]);
     until("rows come", || one.read().0 > 0);
     of_one.feeds[0].stop();
     of_one.running.join().unwrap();
@@ -237,7 +295,7 @@ fn queries_over_different_sources_leave_out_each_others_cycles_and_count_their_o
     let clock = DatabaseClock::new(RING_BYTES);
     let (one, other) = (Gate::default(), Gate::default());
     let held = clock.hold();
-    let runs = [&one, &other].map(|gate| run(&clock, &SourceKey(Arc::new(())), (2048, false, false), gate));
+    let runs = [&one, &other].map(|gate| run(&clock, &SourceKey(Arc::new(())), Given::stored(2048), gate));
     assert_eq!(clock.sources(), 2);
     drop(held);
     for run in runs {
@@ -260,7 +318,7 @@ fn durable_to_the_end(ring_bytes_max: u64) {
     let runs = [("fast", &fast), ("slow", &slow)].map(|(name, gate)| {
         let (settings, sync) = (StreamSettings::default(), SyncPolicy::AtOnce);
         let durable = Some(DurableUse { stream: "numbers".into(), settings, sync });
-        let used = SourceUse { durable, ..source_use(&key, (67, true, false)) };
+        let used = SourceUse { durable, ..source_use(&key, Given::live(67)) };
         let query = QueryFolder {
             name: name.into(),
             journal: Journal::open(&folder.path().join(name)).unwrap(),
@@ -309,7 +367,7 @@ fn durable(
 ) -> ClockRun {
     let (settings, sync) = (StreamSettings::default(), SyncPolicy::AtOnce);
     let durable = Some(DurableUse { stream: "numbers".into(), settings, sync });
-    let used = SourceUse { durable, ..source_use(key, (5, true, false)) };
+    let used = SourceUse { durable, ..source_use(key, Given::live(5)) };
     let query = QueryFolder {
         name: name.into(),
         journal: Journal::open(&folder.join(name)).unwrap(),

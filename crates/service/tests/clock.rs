@@ -18,7 +18,7 @@ fn runtime(sources: &[(&str, &Fed)], workers: usize) -> (Runtime, Session) {
     let mut planner = Planner::new();
     planner.settings_mut().workers = workers;
     for (name, fed) in sources {
-        fed.register(&mut planner, name, false);
+        fed.register(&mut planner, name, Duration::MAX);
     }
     let runtime = Runtime::new(planner);
     let mut session = Session::new(&runtime);
@@ -75,7 +75,7 @@ fn views_that_a_restart_brings_back_begin_with_the_same_row() {
     let open = || {
         let mut planner = Planner::new();
         planner.settings_mut().workers = 1;
-        fed.register(&mut planner, "s", false);
+        fed.register(&mut planner, "s", Duration::MAX);
         let log = FileCatalogLog::open(&folder.path().join("log")).unwrap();
         Runtime::open(planner, Box::new(log)).unwrap_or_else(|cause| panic!("{cause}"))
     };

@@ -43,8 +43,8 @@ impl Drop for Gate {
 fn runtime(s: &Fed, t: &Fed, gate: &Gate) -> Runtime {
     let mut planner = Planner::new();
     planner.settings_mut().workers = 1;
-    s.register(&mut planner, "s", true);
-    t.register(&mut planner, "t", true);
+    s.register(&mut planner, "s", Duration::ZERO);
+    t.register(&mut planner, "t", Duration::ZERO);
     let gate = gate.clone();
     planner.register_function("gated", vec![DataType::Int64], DataType::Int64, move |columns| {
         gate.pass();

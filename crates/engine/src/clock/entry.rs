@@ -1,6 +1,7 @@
 //! The way from a source into a clock.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tidemill_core::error::Cause;
 use tidemill_flow::{Chunk, HeldBack, Stopped};
@@ -45,13 +46,31 @@ impl ClockEntry {
     /// Pushes at most a full cycle; returns the rest.
     fn push_part(&self, chunk: Chunk) -> Result<Option<Chunk>, Stopped> {
         let mut state = self.shared.lock();
+        let mut held_since = None;
         let events_max = loop {
             let Some(source) = state.sources.get(&self.source) else { return Err(Stopped) };
-            let events_max = state.events_max(source);
-            if source.has_room(events_max, state.ring_bytes_max, state.readers(source)) {
+            let (events_max, readers) = (state.events_max(source), state.readers(source));
+            if source.has_room(events_max, state.ring_bytes_max, readers) {
                 break events_max;
             }
-            state = self.held_back.while_waiting(|| self.shared.wait_for_room(state));
+            // A query that is alone cannot be left behind.
+            let waits_max = match readers > 1 && source.is_held(state.ring_bytes_max, readers) {
+                true => {
+                    source.waits_max.saturating_sub(held_since.get_or_insert_with(Instant::now).elapsed())
+                }
+                false => Duration::MAX,
+            };
+            if !waits_max.is_zero() {
+                state = self.held_back.while_waiting(|| self.shared.wait_for_room(state, waits_max));
+                continue;
+            }
+            let Some(left) = state.leave_slowest(self.source) else {
+                held_since = None;
+                continue;
+            };
+            drop(state);
+            self.shared.announce(left.as_slice());
+            state = self.shared.lock();
         };
         let Some(source) = state.sources.get_mut(&self.source) else { return Err(Stopped) };
         let was_waiting = source.waits();

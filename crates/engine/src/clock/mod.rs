@@ -22,6 +22,7 @@ mod subscription;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use tidemill_core::error::Cause;
 use tidemill_core::{Clock, SystemClock};
@@ -239,8 +240,13 @@ impl ClockShared {
         lock(&self.state)
     }
 
-    fn wait_for_room<'a>(&self, state: MutexGuard<'a, ClockState>) -> MutexGuard<'a, ClockState> {
-        self.room.wait(state).unwrap_or_else(PoisonError::into_inner)
+    /// Waits until a source may have room, at most for some time.
+    fn wait_for_room<'a>(
+        &self,
+        state: MutexGuard<'a, ClockState>,
+        time_max: Duration,
+    ) -> MutexGuard<'a, ClockState> {
+        self.room.wait_timeout(state, time_max).unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Tells those that a cycle concerns, once the lock is free.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tidemill_core::error::Cause;
 use tidemill_flow::Chunk;
@@ -28,8 +29,8 @@ pub(super) struct SourceState {
     pub name: String,
     /// By which other queries find it; `None`: it belongs to one query.
     pub key: Option<SourceKey>,
-    /// Whether its rows come when they come. Any other source waits for the slowest query.
-    pub is_live: bool,
+    /// How long it waits for room that the slowest query is to make.
+    pub waits_max: Duration,
     /// The queries that read it.
     pub queries: Vec<u64>,
     pub feed: Arc<FeedState>,
@@ -49,11 +50,11 @@ pub(super) struct SourceState {
 }
 
 impl SourceState {
-    pub fn new(name: &str, key: Option<SourceKey>, is_live: bool, feed: Arc<FeedState>) -> SourceState {
+    pub fn new(name: &str, key: Option<SourceKey>, waits_max: Duration, feed: Arc<FeedState>) -> SourceState {
         SourceState {
             name: name.to_owned(),
             key,
-            is_live,
+            waits_max,
             queries: Vec::new(),
             feed,
             pending: Vec::new(),
@@ -82,7 +83,7 @@ impl SourceState {
 
     /// Whether a query that is slower than others does not hold it back.
     pub fn may_go_ahead(&self) -> bool {
-        self.is_live || self.journal.is_some()
+        self.waits_max.is_zero() || self.journal.is_some()
     }
 
     pub fn push(&mut self, chunk: Chunk) {
@@ -96,8 +97,12 @@ impl SourceState {
     pub fn has_room(&self, events_max: u64, ring_bytes_max: u64, readers: usize) -> bool {
         // Chunks without rows count, too: they have bytes.
         let is_small = self.pending_events < events_max && self.pending_bytes < ring_bytes_max / 2;
-        let is_held = self.held_bytes() >= ring_bytes_max && (!self.may_go_ahead() || readers < 2);
-        is_small && !is_held
+        is_small && !self.is_held(ring_bytes_max, readers)
+    }
+
+    /// Whether the ring is full, and the source waits until a query has taken more of it.
+    pub fn is_held(&self, ring_bytes_max: u64, readers: usize) -> bool {
+        self.held_bytes() >= ring_bytes_max && (!self.may_go_ahead() || readers < 2)
     }
 
     /// The bytes of cycles that some query has not taken.

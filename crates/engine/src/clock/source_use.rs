@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidemill_core::Source;
 use tidemill_core::arrow::schema::SchemaRef;
@@ -30,8 +31,9 @@ pub struct SourceUse {
     pub name: String,
     /// By which other queries find it, to read it together; `None`: the query reads it alone.
     pub key: Option<SourceKey>,
-    /// Whether its rows come when they come. Such a source does not wait for a query that is slower than others.
-    pub is_live: bool,
+    /// How long it waits for room, once a query is so much slower than others that the ring is full: not at all if its rows come
+    /// when they come, and [`Duration::MAX`] if they are there already. After that time, the slowest query is left behind.
+    pub waits_max: Duration,
     /// Opens it, if no other query reads it.
     pub open: OpenSource,
     /// The columns with which it comes in, for all queries.

@@ -284,34 +284,46 @@ impl ClockState {
         unread
     }
 
-    /// Ends queries that hold more rows of a live source than the ring may have, the slowest one first, as long as others
-    /// are further.
+    /// Leaves queries behind that hold more rows of a source than the ring may have, the slowest one first, as long as others are further.
+    /// A source that waits for them is not concerned.
     fn leave_slowest_behind(&mut self, changed: &[u64]) -> Vec<Waker> {
         let mut wakers = Vec::new();
         for id in changed {
-            let Some(source) = self.sources.get(id).filter(|source| source.may_go_ahead()) else { continue };
-            while source.held_bytes() > self.ring_bytes_max {
-                let behind = |query: &u64| {
-                    let state = self.queries.get(query)?;
-                    Some((state.cycles.front()?.cut.cycle, *query))
-                };
-                let slowest = source.queries.iter().filter_map(behind).min();
-                let Some((_, slowest)) = slowest.filter(|_| self.readers(source) > 1) else { break };
-                let Some(state) = self.queries.get_mut(&slowest) else { break };
-                if state.durable.is_some() {
-                    let mut of_query = state.sources.iter().filter_map(|id| self.sources.get(id));
-                    let have_ended = of_query.all(|source| source.has_ended);
-                    state.fall_back(have_ended);
-                    wakers.extend(state.waker.clone());
-                    continue;
-                }
-                state.cycles.clear();
-                state.is_active = false;
-                state.failure = Some(fallen_behind(&source.name, self.ring_bytes_max));
-                wakers.extend(state.waker.clone());
+            while self.is_beyond_ring(*id)
+                && let Some(waker) = self.leave_slowest(*id)
+            {
+                wakers.extend(waker);
             }
         }
         wakers
+    }
+
+    fn is_beyond_ring(&self, source: u64) -> bool {
+        let source = self.sources.get(&source).filter(|source| source.may_go_ahead());
+        source.is_some_and(|source| source.held_bytes() > self.ring_bytes_max)
+    }
+
+    /// Ends the query that is slowest to take cycles with rows of a source or, if it is durable, lets it read them from the journal.
+    /// Returns how it is woken; `None`: no other query is further.
+    pub fn leave_slowest(&mut self, source: u64) -> Option<Option<Waker>> {
+        let source = self.sources.get(&source)?;
+        let behind = |query: &u64| {
+            let state = self.queries.get(query)?;
+            Some((state.cycles.front()?.cut.cycle, *query))
+        };
+        let slowest = source.queries.iter().filter_map(behind).min();
+        let (_, slowest) = slowest.filter(|_| self.readers(source) > 1)?;
+        let state = self.queries.get_mut(&slowest)?;
+        if state.durable.is_some() {
+            let mut of_query = state.sources.iter().filter_map(|id| self.sources.get(id));
+            let have_ended = of_query.all(|source| source.has_ended);
+            state.fall_back(have_ended);
+        } else {
+            state.cycles.clear();
+            state.is_active = false;
+            state.failure = Some(fallen_behind(&source.name, self.ring_bytes_max));
+        }
+        Some(state.waker.clone())
     }
 }
 

@@ -188,7 +188,7 @@ fn join_source(
     query: u64,
     used: SourceUse,
 ) -> Result<(Option<OpenedSource>, Arc<FeedState>), Cause> {
-    let SourceUse { name, key, is_live, open, schema, durable, .. } = used;
+    let SourceUse { name, key, waits_max, open, schema, durable, .. } = used;
     {
         let mut state = shared.lock();
         let found = key.as_ref().and_then(|key| state.source_of(key));
@@ -202,7 +202,7 @@ fn join_source(
     let (mut source, settings) = open()?;
     let feed = Arc::new(FeedState::default());
     feed.set_source(&name);
-    let mut of_clock = SourceState::new(&name, key, is_live, Arc::clone(&feed));
+    let mut of_clock = SourceState::new(&name, key, waits_max, Arc::clone(&feed));
     let mut journal = None;
     if let Some(durable) = durable {
         let (opened, of_source) = open_journal(shared, (&mut *source, &settings, &schema), durable)?;

@@ -65,7 +65,7 @@ impl Database {
         planner.settings_mut().snapshot_every = Duration::from_millis(20);
         for (name, fed) in ["s", "t"].iter().zip(&self.sources) {
             let durable = DurableStream { stream: self.stream.clone(), ..DurableStream::default() };
-            fed.register_with(&mut planner, name, true, Some(durable));
+            fed.register_with(&mut planner, name, Duration::ZERO, Some(durable));
         }
         let gate = self.gate.clone();
         planner.register_function("gated", vec![DataType::Int64], DataType::Int64, move |columns| {

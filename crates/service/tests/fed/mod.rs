@@ -74,8 +74,8 @@ impl Fed {
     }
 
     /// A runtime with the source `name` of these rows.
-    pub fn register(&self, planner: &mut Planner, name: &str, is_live: bool) {
-        self.register_with(planner, name, is_live, None);
+    pub fn register(&self, planner: &mut Planner, name: &str, waits_max: Duration) {
+        self.register_with(planner, name, waits_max, None);
     }
 
     /// As `register`; the rows are journaled, if it is said how.
@@ -83,7 +83,7 @@ impl Fed {
         &self,
         planner: &mut Planner,
         name: &str,
-        is_live: bool,
+        waits_max: Duration,
         durable: Option<DurableStream>,
     ) {
         let fed = self.clone();
@@ -95,7 +95,7 @@ impl Fed {
             Ok(Box::new(FedSource { fed: fed.clone(), columns, schema }))
         };
         let definition =
-            SourceDefinition { is_live, durable, ..SourceDefinition::new(name, schema(), Arc::new(open)) };
+            SourceDefinition { waits_max, durable, ..SourceDefinition::new(name, schema(), Arc::new(open)) };
         planner.register_generator(
             &format!("{name}_rows"),
             Generator::new("rows of a test", &[], move |_| Ok(definition.clone())),

@@ -13,7 +13,7 @@ use super::gateway::{GATEWAY, gateway};
 use super::known_options::KnownOptions;
 use super::masked::MaskedSource;
 use super::max_ahead::MAX_AHEAD;
-use super::source_connector::{DefinedSource, Liveness, SourceRequest};
+use super::source_connector::{DefinedSource, SourceRequest};
 use super::systems::journal;
 use super::table::ConnectorTable;
 use super::{durable, max_ahead};
@@ -129,6 +129,7 @@ fn define(
     let letters = letters.map_err(|error| values.placed(error))?;
     // Those of the past were written when it was the present.
     let letters = letters.filter(|_| durable.is_none() || settings.replay.is_none());
+    let waits_max = opened.waits_max();
     let definition = SourceDefinition {
         name: create.name.value.clone(),
         raw: opened.columns,
@@ -144,7 +145,7 @@ fn define(
         is_finite: opened.is_finite,
         is_repeatable: opened.is_repeatable,
         starts_over: opened.starts_over,
-        is_live: opened.liveness == Liveness::Live,
+        waits_max,
         // Its rows are in a journal already.
         durable: durable.filter(|_| settings.replay.is_none()),
         gateway,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_connect::memory::PushTarget;
@@ -43,6 +44,10 @@ pub trait SourceConnector: Send + Sync {
     /// If options or columns do not fit. The error names the option; the statement adds its place.
     fn define(&self, request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError>;
 }
+
+/// How long those who push rows are held back by a query that is much slower than others. They wait until their rows are taken in, and a
+/// load of many rows at once is faster than many a query. The limit is below [`PushTarget::PATIENCE`].
+const SENDERS_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// A source as a statement describes it.
 pub struct SourceRequest<'a> {
@@ -117,6 +122,15 @@ impl DefinedSource {
             is_table: false,
             push: None,
             open,
+        }
+    }
+
+    /// How long it waits for a query that is much slower than others.
+    pub(super) fn waits_max(&self) -> Duration {
+        match self.liveness {
+            _ if self.push.is_some() => SENDERS_WAIT_MAX,
+            Liveness::Live => Duration::ZERO,
+            Liveness::Stored | Liveness::Unknown => Duration::MAX,
         }
     }
 }

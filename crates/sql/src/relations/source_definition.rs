@@ -51,8 +51,8 @@ pub struct SourceDefinition {
     /// Whether each query reads it from its beginning, although it may not end: a file that is followed. What cannot be read
     /// again is read once for all queries of a database.
     pub starts_over: bool,
-    /// Whether its rows come as they happen, so that it does not wait for a query that is slower than others.
-    pub is_live: bool,
+    /// How long it waits for a query that is much slower than others. One whose rows come as they happen does not wait.
+    pub waits_max: Duration,
     /// How its rows are journaled in a pipeline; `None` if they are not.
     pub durable: Option<DurableStream>,
     /// The gateway at which its rows enter, if it is not the process that runs a query.
@@ -98,7 +98,7 @@ impl SourceDefinition {
             is_finite: false,
             is_repeatable: false,
             starts_over: false,
-            is_live: false,
+            waits_max: Duration::MAX,
             durable: None,
             gateway: None,
             stored: None,

@@ -99,7 +99,7 @@ impl UsedSource {
     pub fn under_clock(&self) -> std::result::Result<SourceUse, Cause> {
         let definition = &self.definition;
         let starts_over = definition.starts_over || (definition.is_finite && definition.is_repeatable);
-        let (name, is_live) = (definition.name.clone(), definition.is_live);
+        let (name, waits_max) = (definition.name.clone(), definition.waits_max);
         let durable = definition.durable.as_ref().zip(definition.stream_name());
         let durable = durable.map(|(durable, stream)| DurableUse {
             stream,
@@ -113,7 +113,7 @@ impl UsedSource {
             return Ok(SourceUse {
                 name,
                 key: None,
-                is_live,
+                waits_max,
                 open: Box::new(move || used.open()),
                 schema,
                 columns,
@@ -123,7 +123,15 @@ impl UsedSource {
         let (key, schema) = (SourceKey(Arc::clone(definition) as _), unique(&definition.schema));
         let opened = Arc::clone(definition);
         let open = Box::new(move || open_for_all(&opened));
-        Ok(SourceUse { name, key: Some(key), is_live, open, schema, columns: self.columns.clone(), durable })
+        Ok(SourceUse {
+            name,
+            key: Some(key),
+            waits_max,
+            open,
+            schema,
+            columns: self.columns.clone(),
+            durable,
+        })
     }
 }
 
