@@ -19,15 +19,15 @@ pub use mimalloc::MiMalloc as Allocator;
 /// `mi_option_purge_delay` of the allocator's header, which the binding does not name.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// How long memory is free before it is given back, in milliseconds. Cycles free and allocate the same amounts again and
-/// again, which must not go to the system each time.
-const PURGE_DELAY_MS: std::ffi::c_long = 10_000;
+/// How often memory that is free is given back, in milliseconds (decision 0128). The allocator then gives back all that is free, also what
+/// was used a moment ago and is needed again at once.
+const PURGE_DELAY_MS: std::ffi::c_long = 300_000;
 
 /// How often the allocator looks at an empty page before it frees the page (`MI_RETIRE_CYCLES` of the allocator).
 const RETIRE_CYCLES: usize = 16;
 
-/// Asks for huge pages for all memory that is reserved from now on, where the system offers them. Memory that has been free
-/// for some seconds is given back. Call it at the beginning of `main`.
+/// Asks for huge pages for all memory that is reserved from now on, where the system offers them. Memory that is free is given back some
+/// minutes later. Call it at the beginning of `main`.
 pub fn tune() {
     // SAFETY: sets options of the allocator, which it reads when it reserves and frees; any value is valid.
     unsafe {
