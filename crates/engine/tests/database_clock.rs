@@ -175,6 +175,15 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Waits until the source gives no more rows to a query that takes all it gets.
+fn until_held_back(fast: &Gate) {
+    until("the source is held back", || {
+        let before = fast.read();
+        thread::sleep(Duration::from_millis(50));
+        before.0 > 0 && before == fast.read()
+    });
+}
+
 /// The number and the sum of the rows of this many batches.
 fn all(batches: i64) -> (i64, i64) {
     let rows = batches * ROWS_OF_BATCH;
@@ -200,11 +209,7 @@ fn a_source_that_can_wait_waits_for_the_slowest_query() {
     let clock = DatabaseClock::new(RING_BYTES);
     let (fast, slow) = (Gate::default(), Gate::closed());
     let [of_fast, of_slow] = two(&clock, Given::stored(1024), [&fast, &slow]);
-    until("the source is held back", || {
-        let before = fast.read();
-        thread::sleep(Duration::from_millis(50));
-        before.0 > 0 && before == fast.read()
-    });
+    until_held_back(&fast);
     assert!(fast.read().0 < all(1024).0, "the ring holds an eighth");
     slow.open();
     of_fast.running.join().unwrap();
@@ -218,11 +223,7 @@ fn senders_are_held_back_by_a_query_that_takes_rows_again_in_time() {
     let (fast, slow) = (Gate::default(), Gate::closed());
     let given = Given { waits_max: PATIENCE, ..Given::live(1024) };
     let [of_fast, of_slow] = two(&clock, given, [&fast, &slow]);
-    until("the source is held back", || {
-        let before = fast.read();
-        thread::sleep(Duration::from_millis(50));
-        before.0 > 0 && before == fast.read()
-    });
+    until_held_back(&fast);
     slow.open();
     of_fast.running.join().unwrap();
     of_slow.running.join().unwrap();

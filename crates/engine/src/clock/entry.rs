@@ -1,6 +1,6 @@
 //! The way from a source into a clock.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tidemill_core::error::Cause;
@@ -8,6 +8,7 @@ use tidemill_flow::{Chunk, HeldBack, Stopped};
 
 use super::ClockShared;
 use super::source_state::SourceEnd;
+use super::state::ClockState;
 use crate::feed_entry::{ChunkReceiver, End, EndReceiver};
 
 /// Where the chunks of a source go.
@@ -54,23 +55,15 @@ impl ClockEntry {
                 break events_max;
             }
             // A query that is alone cannot be left behind.
-            let waits_max = match readers > 1 && source.is_held(state.ring_bytes_max, readers) {
-                true => {
-                    source.waits_max.saturating_sub(held_since.get_or_insert_with(Instant::now).elapsed())
-                }
-                false => Duration::MAX,
+            let is_held = readers > 1 && source.is_held(state.ring_bytes_max, readers);
+            let since = is_held.then(|| held_since.unwrap_or_else(Instant::now));
+            let waits_max =
+                since.map_or(Duration::MAX, |since| source.waits_max.saturating_sub(since.elapsed()));
+            held_since = since;
+            state = match waits_max.is_zero() {
+                false => self.held_back.while_waiting(|| self.shared.wait_for_room(state, waits_max)),
+                true => self.leave_slowest(state),
             };
-            if !waits_max.is_zero() {
-                state = self.held_back.while_waiting(|| self.shared.wait_for_room(state, waits_max));
-                continue;
-            }
-            let Some(left) = state.leave_slowest(self.source) else {
-                held_since = None;
-                continue;
-            };
-            drop(state);
-            self.shared.announce(left.as_slice());
-            state = self.shared.lock();
         };
         let Some(source) = state.sources.get_mut(&self.source) else { return Err(Stopped) };
         let was_waiting = source.waits();
@@ -87,6 +80,15 @@ impl ClockEntry {
         drop(state);
         self.shared.announce(&wakers);
         Ok(rest)
+    }
+
+    /// Makes room: leaves the slowest query behind. If none is slower than others, rows are on their way to one, which makes room at once.
+    fn leave_slowest<'a>(&'a self, mut state: MutexGuard<'a, ClockState>) -> MutexGuard<'a, ClockState> {
+        let mut wakers = Vec::new();
+        state.leave_slowest(self.source, &mut wakers);
+        drop(state);
+        self.shared.announce(&wakers);
+        self.shared.lock()
     }
 }
 

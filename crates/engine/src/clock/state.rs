@@ -289,11 +289,7 @@ impl ClockState {
     fn leave_slowest_behind(&mut self, changed: &[u64]) -> Vec<Waker> {
         let mut wakers = Vec::new();
         for id in changed {
-            while self.is_beyond_ring(*id)
-                && let Some(waker) = self.leave_slowest(*id)
-            {
-                wakers.extend(waker);
-            }
+            while self.is_beyond_ring(*id) && self.leave_slowest(*id, &mut wakers) {}
         }
         wakers
     }
@@ -304,16 +300,16 @@ impl ClockState {
     }
 
     /// Ends the query that is slowest to take cycles with rows of a source or, if it is durable, lets it read them from the journal.
-    /// Returns how it is woken; `None`: no other query is further.
-    pub fn leave_slowest(&mut self, source: u64) -> Option<Option<Waker>> {
-        let source = self.sources.get(&source)?;
+    /// Returns whether there was one: another query must be further.
+    pub fn leave_slowest(&mut self, source: u64, wakers: &mut Vec<Waker>) -> bool {
+        let Some(source) = self.sources.get(&source) else { return false };
         let behind = |query: &u64| {
             let state = self.queries.get(query)?;
             Some((state.cycles.front()?.cut.cycle, *query))
         };
         let slowest = source.queries.iter().filter_map(behind).min();
-        let (_, slowest) = slowest.filter(|_| self.readers(source) > 1)?;
-        let state = self.queries.get_mut(&slowest)?;
+        let Some((_, slowest)) = slowest.filter(|_| self.readers(source) > 1) else { return false };
+        let Some(state) = self.queries.get_mut(&slowest) else { return false };
         if state.durable.is_some() {
             let mut of_query = state.sources.iter().filter_map(|id| self.sources.get(id));
             let have_ended = of_query.all(|source| source.has_ended);
@@ -323,7 +319,8 @@ impl ClockState {
             state.is_active = false;
             state.failure = Some(fallen_behind(&source.name, self.ring_bytes_max));
         }
-        Some(state.waker.clone())
+        wakers.extend(state.waker.clone());
+        true
     }
 }
 

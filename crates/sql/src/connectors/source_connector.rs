@@ -45,8 +45,8 @@ pub trait SourceConnector: Send + Sync {
     fn define(&self, request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError>;
 }
 
-/// How long those who push rows are held back by a query that is much slower than others. They wait until their rows are taken in, and a
-/// load of many rows at once is faster than many a query. The limit is below [`PushTarget::PATIENCE`].
+/// How long a query that is much slower than others holds back those who push rows. It is less than [`PushTarget::PATIENCE`], so that a
+/// query that is stuck does not end the source.
 const SENDERS_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// A source as a statement describes it.
@@ -127,10 +127,10 @@ impl DefinedSource {
 
     /// How long it waits for a query that is much slower than others.
     pub(super) fn waits_max(&self) -> Duration {
-        match self.liveness {
-            _ if self.push.is_some() => SENDERS_WAIT_MAX,
-            Liveness::Live => Duration::ZERO,
-            Liveness::Stored | Liveness::Unknown => Duration::MAX,
+        match (&self.push, self.liveness) {
+            (Some(_), _) => SENDERS_WAIT_MAX,
+            (None, Liveness::Live) => Duration::ZERO,
+            (None, Liveness::Stored | Liveness::Unknown) => Duration::MAX,
         }
     }
 }
