@@ -2,6 +2,7 @@
 
 mod database;
 mod fed;
+mod gate;
 mod statements;
 
 use std::time::Duration;

@@ -1,17 +1,18 @@
 //! A load of many rows is held back by a view that is slower than others, which would otherwise stop.
 
+mod gate;
+mod runtimes;
 mod statements;
 
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tidemill_engine::arrow::array::{Int64Array, RecordBatch};
-use tidemill_engine::arrow::schema::DataType;
 use tidemill_service::{Runtime, Session};
-use tidemill_sql::Planner;
 
+use self::gate::Gate;
+use self::runtimes::{planner, start};
 use self::statements::{define, numbers};
 
 /// The longest that anything here may take.
@@ -20,24 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const ROWS: i64 = 1_000_000;
 const BATCHES: i64 = 64;
 
-/// A runtime with a function that waits until the sender is dropped.
-fn runtime() -> (Runtime, Sender<()>) {
-    let (open, gate) = channel();
-    let gate = Mutex::new(gate);
-    let mut planner = Planner::new();
-    planner.settings_mut().workers = 1;
-    planner.register_function("gated", vec![DataType::Int64], DataType::Int64, move |columns| {
-        let gate: &Receiver<()> = &gate.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = gate.recv_timeout(PATIENCE);
-        Ok(Arc::clone(&columns[0]))
-    });
-    (Runtime::new(planner), open)
-}
-
-fn start(session: &mut Session, view: &str, query: &str) {
+fn create(session: &mut Session, view: &str, query: &str) {
     define(session, &format!("CREATE MATERIALIZED VIEW {view} AS {query}"));
-    let pipeline = session.pipeline_of(&[view]).unwrap_or_else(|error| panic!("{error}"));
-    session.runtime().start(view, pipeline, false).unwrap_or_else(|cause| panic!("{cause}"));
+    start(session, view);
 }
 
 fn count(session: &mut Session, view: &str) -> i64 {
@@ -46,11 +32,15 @@ fn count(session: &mut Session, view: &str) -> i64 {
 
 #[test]
 fn a_slow_view_has_every_row_of_a_load_that_is_larger_than_what_is_kept_for_it() {
-    let (runtime, open) = runtime();
+    let gate = Gate::default();
+    let mut planner = planner();
+    gate.register(&mut planner);
+    let runtime = Runtime::new(planner);
     let mut session = Session::new(&runtime);
     define(&mut session, "CREATE SOURCE s (v BIGINT NOT NULL) WITH (connector = 'push')");
-    start(&mut session, "fast", "SELECT count(*) AS n FROM s");
-    start(&mut session, "slow", "SELECT count(*) AS n FROM s WHERE gated(v) >= 0");
+    create(&mut session, "fast", "SELECT count(*) AS n FROM s");
+    gate.set(true);
+    create(&mut session, "slow", "SELECT count(*) AS n FROM s WHERE gated(v) >= 0");
     let target = runtime.catalog().push_target("s").unwrap().clone();
     let load = thread::spawn(move || {
         let column = Arc::new(Int64Array::from_iter_values(0..ROWS)) as _;
@@ -69,10 +59,10 @@ fn a_slow_view_has_every_row_of_a_load_that_is_larger_than_what_is_kept_for_it()
         assert!(begun.elapsed() < PATIENCE, "the load is not held back");
     }
     assert!(before < BATCHES * ROWS, "the load is not held back: {before}");
-    drop(open);
+    gate.set(false);
     load.join().unwrap();
     while count(&mut session, "slow") < BATCHES * ROWS {
-        assert!(begun.elapsed() < PATIENCE, "the slow view has not every row");
+        assert!(begun.elapsed() < PATIENCE, "the slow view lacks rows");
         thread::sleep(Duration::from_millis(10));
     }
     assert_eq!([count(&mut session, "fast"), count(&mut session, "slow")], [BATCHES * ROWS; 2]);

@@ -4,6 +4,7 @@
 
 mod database;
 mod fed;
+mod gate;
 mod statements;
 
 use std::collections::BTreeMap;

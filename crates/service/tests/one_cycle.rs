@@ -1,43 +1,20 @@
 //! Whatever is read together is read at one cycle: the views of a statement, and all statements of a transaction.
 
 mod fed;
+mod gate;
 mod statements;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tidemill_engine::arrow::schema::DataType;
 use tidemill_service::{QueryState, Reply, Runtime, Session};
 use tidemill_sql::Planner;
 
 use self::fed::{Fed, until};
+use self::gate::Gate;
 use self::statements::{define, execute, numbers, numbers_of};
-
-/// Holds a query up as long as it is closed.
-#[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<bool>, Condvar)>);
-
-impl Gate {
-    fn set(&self, is_closed: bool) {
-        *self.0.0.lock().unwrap() = is_closed;
-        self.0.1.notify_all();
-    }
-
-    fn pass(&self) {
-        drop(self.0.1.wait_while(self.0.0.lock().unwrap(), |is_closed| *is_closed).unwrap());
-    }
-}
-
-impl Drop for Gate {
-    fn drop(&mut self) {
-        // A test that fails must end.
-        if thread::panicking() {
-            self.set(false);
-        }
-    }
-}
 
 /// A runtime with the sources `s` and `t`, and a function that waits at the gate.
 fn runtime(s: &Fed, t: &Fed, gate: &Gate) -> Runtime {
@@ -45,11 +22,7 @@ fn runtime(s: &Fed, t: &Fed, gate: &Gate) -> Runtime {
     planner.settings_mut().workers = 1;
     s.register(&mut planner, "s", Duration::ZERO);
     t.register(&mut planner, "t", Duration::ZERO);
-    let gate = gate.clone();
-    planner.register_function("gated", vec![DataType::Int64], DataType::Int64, move |columns| {
-        gate.pass();
-        Ok(Arc::clone(&columns[0]))
-    });
+    gate.register(&mut planner);
     let runtime = Runtime::new(planner);
     let views = "CREATE VIEW s AS SELECT * FROM s_rows(); CREATE VIEW t AS SELECT * FROM t_rows()";
     define(&mut Session::new(&runtime), views);

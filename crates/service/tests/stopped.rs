@@ -3,6 +3,7 @@
 
 mod database;
 mod fed;
+mod gate;
 mod statements;
 
 use std::fs;

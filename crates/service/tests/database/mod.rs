@@ -2,31 +2,15 @@
 #![allow(dead_code)]
 
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use tidemill_engine::arrow::schema::DataType;
 use tidemill_engine::{DatabaseClock, StreamSettings};
 use tidemill_service::{Error, FileCatalogLog, Inherited, Runtime, Session};
 use tidemill_sql::{DurableStream, Planner, parse};
 
 use crate::fed::Fed;
+use crate::gate::Gate;
 use crate::statements::define;
-
-/// Holds a query up as long as it is closed.
-#[derive(Clone, Default)]
-pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
-
-impl Gate {
-    pub fn set(&self, is_closed: bool) {
-        *self.0.0.lock().unwrap() = is_closed;
-        self.0.1.notify_all();
-    }
-
-    pub fn pass(&self) {
-        drop(self.0.1.wait_while(self.0.0.lock().unwrap(), |is_closed| *is_closed).unwrap());
-    }
-}
 
 /// A database in a folder, with the durable sources `s` and `t`.
 pub struct Database {
@@ -67,11 +51,7 @@ impl Database {
             let durable = DurableStream { stream: self.stream.clone(), ..DurableStream::default() };
             fed.register_with(&mut planner, name, Duration::ZERO, Some(durable));
         }
-        let gate = self.gate.clone();
-        planner.register_function("gated", vec![DataType::Int64], DataType::Int64, move |columns| {
-            gate.pass();
-            Ok(Arc::clone(&columns[0]))
-        });
+        self.gate.register(&mut planner);
         let log = FileCatalogLog::open(&self.path().join("log")).unwrap();
         let runtime =
             Runtime::open_under(planner, Box::new(log), clock).unwrap_or_else(|cause| panic!("{cause}"));
