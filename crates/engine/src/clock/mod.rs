@@ -257,6 +257,13 @@ impl ClockShared {
         }
     }
 
+    /// Tells sources that rows were given up without the lock.
+    fn announce_room(&self) {
+        // A source that has just found no room waits once the lock is free, and so hears of it.
+        drop(self.lock());
+        self.room.notify_all();
+    }
+
     /// A query takes no more cycles. Sources that nobody reads any more are told to stop.
     fn leave(&self, query: u64) {
         let unread: Vec<SourceState> = self.lock().leave(query);

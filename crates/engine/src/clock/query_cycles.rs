@@ -75,7 +75,7 @@ impl GivenCycles for QueryCycles {
                 }
                 let cycle = self.cycle(next).map_err(of_clock)?;
                 // The rows that nobody holds any more make room.
-                self.shared.room.notify_all();
+                self.shared.announce_room();
                 Ok(Given::Cycle(cycle))
             }
         }
