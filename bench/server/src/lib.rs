@@ -52,9 +52,12 @@ pub struct Arguments {
     /// How long each measurement takes.
     #[arg(long, default_value_t = 10, value_parser = value_parser!(u64).range(1..=3600))]
     pub seconds: u64,
-    /// How much clients leave the processors to the stream; as the server does by default.
+    /// How much the server's sessions leave the processors to the stream; as the server does by default.
     #[arg(long, value_name = "N")]
     pub readers_nice: Option<u8>,
+    /// How much the clients, which are on other machines as a rule, leave the processors to the server.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub clients_nice: u8,
     /// Few rows, and a moment for each measurement: checks that it works, and measures nothing.
     #[arg(long)]
     pub quick: bool,
@@ -67,9 +70,15 @@ struct Sizes {
     cars: u64,
     clients: Vec<usize>,
     seconds: f64,
+    clients_nice: u8,
 }
 
 impl Sizes {
+    fn load<'a>(&self, clients: usize, kinds: &'a [Kind]) -> Load<'a> {
+        let Sizes { rate, seconds, clients_nice, .. } = *self;
+        Load { clients, kinds, rate, seconds, clients_nice }
+    }
+
     /// The memory of the server: what the views keep, and as much again for questions.
     fn memory_bytes(&self) -> u64 {
         2 * self.stored_bytes + (512 << 20)
@@ -85,6 +94,7 @@ impl Arguments {
                 cars: 1000,
                 clients: vec![0, 2, 100],
                 seconds: 1.0,
+                clients_nice: self.clients_nice,
             },
             false => Sizes {
                 rate: self.rate,
@@ -92,6 +102,7 @@ impl Arguments {
                 cars: self.cars,
                 clients: self.clients.clone(),
                 seconds: self.seconds as f64,
+                clients_nice: self.clients_nice,
             },
         }
     }
@@ -146,25 +157,23 @@ async fn measure(sizes: &Sizes, server: &ServerProcess) -> anyhow::Result<()> {
         setup::wait_for_rows(&owner, feed.sent()).await?;
     }
     println!(
-        "\n{} reports of {} cars were sent; {} rows/s wanted, {} s each, {} processors",
+        "\n{} reports of {} cars were sent; {} rows/s wanted, {} s each, clients with niceness {}, {} processors",
         feed.sent(),
         sizes.cars,
         sizes.rate,
         sizes.seconds,
+        sizes.clients_nice,
         std::thread::available_parallelism().map_or(1, usize::from),
     );
     let kinds = KINDS.map(|(kind, _)| kind);
     for clients in &sizes.clients {
-        let load = Load { clients: *clients, kinds: &kinds, rate: sizes.rate, seconds: sizes.seconds };
         println!("\n{clients} clients");
-        load.run(server, &feed).await?.print(sizes.seconds);
+        sizes.load(*clients, &kinds).run(server, &feed)?.print(sizes.seconds);
     }
     println!("\npoint reads: the last position of a car by key");
     for clients in sizes.clients.iter().filter(|clients| **clients > 0) {
-        let kinds = &[Kind::LastPosition];
-        let load = Load { clients: *clients, kinds, rate: sizes.rate, seconds: sizes.seconds };
         println!("\n{clients} clients");
-        load.run(server, &feed).await?.print(sizes.seconds);
+        sizes.load(*clients, &[Kind::LastPosition]).run(server, &feed)?.print(sizes.seconds);
     }
     println!("\nclients that nobody wants, while {} rows/s come in", sizes.rate);
     unwanted::meet(server, &feed, sizes.rate).await?;

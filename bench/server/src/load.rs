@@ -29,6 +29,8 @@ pub struct Load<'a> {
     pub kinds: &'a [Kind],
     pub rate: u64,
     pub seconds: f64,
+    /// How much the clients leave the processors to the stream and to what sends its rows.
+    pub clients_nice: u8,
 }
 
 /// What clients have seen.
@@ -78,9 +80,27 @@ impl Drop for Inflow {
 }
 
 impl Load<'_> {
-    pub async fn run(&self, server: &ServerProcess, feed: &Arc<Feed>) -> anyhow::Result<Measured> {
-        let memory_before = server.memory_bytes();
+    /// Rows come in while clients ask. The clients have a thread of their own: it gets another niceness than what sends rows.
+    pub fn run(&self, server: &ServerProcess, feed: &Arc<Feed>) -> anyhow::Result<Measured> {
         let inflow = Inflow::begin(feed, self.rate);
+        let measured = thread::scope(|scope| {
+            let clients = scope.spawn(|| {
+                if self.clients_nice > 0 {
+                    tidemill_realtime::set_niceness(self.clients_nice)
+                        .context("the niceness of the clients")?;
+                }
+                let runtime =
+                    tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+                runtime.block_on(self.ask(server, feed))
+            });
+            clients.join().map_err(|_| anyhow!("the thread of the clients has panicked"))?
+        })?;
+        inflow.end()?;
+        Ok(measured)
+    }
+
+    async fn ask(&self, server: &ServerProcess, feed: &Arc<Feed>) -> anyhow::Result<Measured> {
+        let memory_before = server.memory_bytes();
         let start = Instant::now();
         // All at once, as after a restart of the programs that use the server.
         let opening: Vec<_> = (0..self.clients).map(|_| tokio::spawn(connect(server.address()))).collect();
@@ -106,7 +126,6 @@ impl Load<'_> {
         for task in tasks {
             statistics.add(task.await??);
         }
-        inflow.end()?;
         let periods = STREAMS.map(|query| (query, Period::between(&before, &after, query))).into();
         Ok(Measured { statistics, opened, clients: self.clients, memory_before, memory_at_end, periods })
     }
