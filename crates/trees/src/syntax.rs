@@ -1,30 +1,98 @@
-//! Walks over syntax trees, compiled once. The parser's own functions are compiled again for each type of visitor, with all kinds
-//! of nodes: with some twenty visitors, that was most of this crate's code and two thirds of its build.
+//! Walks over syntax trees.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, ObjectName, Query, Select, Statement, TableFactor, ValueWithSpan, Visit, VisitMut, Visitor,
-    VisitorMut,
+    Expr, ObjectName, Query, Select, SelectItem, Statement, TableFactor, ValueWithSpan, Visit, VisitMut,
+    Visitor, VisitorMut,
 };
 
+/// A node from which a walk may begin. [`walk`] and [`walk_mut`] take one.
+pub trait Node {
+    /// As [`walk`], compiled here.
+    fn any_walk(&self, visitor: &mut dyn Visitor<Break = ()>) -> ControlFlow<()>;
+
+    /// As [`walk_mut`], compiled here.
+    fn any_walk_mut(&mut self, visitor: &mut dyn VisitorMut<Break = ()>) -> ControlFlow<()>;
+}
+
+macro_rules! nodes {
+    ($($node:ty),*) => {
+        $(#[allow(clippy::disallowed_methods)]
+        impl Node for $node {
+            fn any_walk(&self, visitor: &mut dyn Visitor<Break = ()>) -> ControlFlow<()> {
+                Visit::visit(self, &mut AnyVisitor(visitor))
+            }
+
+            fn any_walk_mut(&mut self, visitor: &mut dyn VisitorMut<Break = ()>) -> ControlFlow<()> {
+                VisitMut::visit(self, &mut AnyVisitorMut(visitor))
+            }
+        })*
+    };
+}
+
+nodes!(Expr, Query, Select, Statement, Vec<SelectItem>);
+
+impl<N: Node> Node for Box<N> {
+    fn any_walk(&self, visitor: &mut dyn Visitor<Break = ()>) -> ControlFlow<()> {
+        (**self).any_walk(visitor)
+    }
+
+    fn any_walk_mut(&mut self, visitor: &mut dyn VisitorMut<Break = ()>) -> ControlFlow<()> {
+        (**self).any_walk_mut(visitor)
+    }
+}
+
 /// Shows a visitor all parts of a node.
-pub(crate) fn walk<V: Visitor>(node: &impl Visit, visitor: &mut V) -> ControlFlow<V::Break> {
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use datafusion::sql::sqlparser::ast::{ObjectName, Visitor};
+/// use datafusion::sql::sqlparser::dialect::GenericDialect;
+/// use datafusion::sql::sqlparser::parser::Parser;
+/// use tidemill_trees::syntax::walk;
+/// struct FirstRelation;
+/// impl Visitor for FirstRelation {
+///     type Break = String;
+///     fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<String> {
+///         ControlFlow::Break(name.to_string())
+///     }
+/// }
+/// let statements = Parser::parse_sql(&GenericDialect {}, "SELECT 1 FROM a JOIN b ON true").unwrap();
+/// assert_eq!(walk(&statements[0], &mut FirstRelation), ControlFlow::Break("a".to_owned()));
+/// ```
+pub fn walk<V: Visitor>(node: &impl Node, visitor: &mut V) -> ControlFlow<V::Break> {
     let mut stopping = Stopping { visitor, found: None };
-    let _ = visit(node, &mut AnyVisitor(&mut stopping));
+    let _ = node.any_walk(&mut stopping);
     stopping.found.map_or(ControlFlow::Continue(()), ControlFlow::Break)
 }
 
-/// Lets a visitor change all parts of a node.
-pub(crate) fn walk_mut<V: VisitorMut>(node: &mut impl VisitMut, visitor: &mut V) -> ControlFlow<V::Break> {
+/// Lets a visitor change all parts of a node; [`walk_expressions_mut`] shows it.
+pub fn walk_mut<V: VisitorMut>(node: &mut impl Node, visitor: &mut V) -> ControlFlow<V::Break> {
     let mut stopping = Stopping { visitor, found: None };
-    let _ = visit_mut(node, &mut AnyVisitorMut(&mut stopping));
+    let _ = node.any_walk_mut(&mut stopping);
     stopping.found.map_or(ControlFlow::Continue(()), ControlFlow::Break)
 }
 
 /// Lets a function change each expression, after the expressions in it.
-pub(crate) fn walk_expressions_mut<E>(
-    node: &mut impl VisitMut,
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use datafusion::sql::sqlparser::ast::{Expr, Value};
+/// use datafusion::sql::sqlparser::dialect::GenericDialect;
+/// use datafusion::sql::sqlparser::parser::Parser;
+/// use tidemill_trees::syntax::walk_expressions_mut;
+/// let mut tree = Parser::new(&GenericDialect {}).try_with_sql("a + 1").unwrap().parse_expr().unwrap();
+/// let _ = walk_expressions_mut(&mut tree, |expression| {
+///     if let Expr::Identifier(_) = expression {
+///         *expression = Expr::value(Value::Null);
+///     }
+///     ControlFlow::<()>::Continue(())
+/// });
+/// assert_eq!(tree.to_string(), "NULL + 1");
+/// ```
+pub fn walk_expressions_mut<E>(
+    node: &mut impl Node,
     change: impl FnMut(&mut Expr) -> ControlFlow<E>,
 ) -> ControlFlow<E> {
     struct Expressions<F>(F);
@@ -38,16 +106,6 @@ pub(crate) fn walk_expressions_mut<E>(
     }
 
     walk_mut(node, &mut Expressions(change))
-}
-
-#[allow(clippy::disallowed_methods)]
-fn visit(node: &impl Visit, visitor: &mut AnyVisitor<'_>) -> ControlFlow<()> {
-    node.visit(visitor)
-}
-
-#[allow(clippy::disallowed_methods)]
-fn visit_mut(node: &mut impl VisitMut, visitor: &mut AnyVisitorMut<'_>) -> ControlFlow<()> {
-    node.visit(visitor)
 }
 
 /// Keeps that with which a visitor ends the walk, so that all visitors end it with the same type.

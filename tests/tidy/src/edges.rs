@@ -36,6 +36,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
             "tidemill-store",
             "tidemill-connect",
             "tidemill-engine",
+            "tidemill-trees",
             "tidemill-wasm",
         ],
     ),
@@ -47,6 +48,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("tidemill-allocator", &[]),
     ("tidemill-realtime", &[]),
+    ("tidemill-trees", &[]),
     ("tidemill-wasm", &[]),
     (
         "tidemill-cli",
@@ -70,11 +72,11 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
 pub const APPS_ALLOWED: &[&str] =
     &["tidemill-engine", "tidemill-connect", "tidemill-charts", "tidemill-energy"];
 
-/// Foreign packages that one of ours alone may name: rule, prefix of their names, our package.
-pub const SOLE_USERS: &[(&str, &str, &str)] = &[
-    ("timely", "timely", "tidemill-flow"),
-    ("datafusion", "datafusion", "tidemill-sql"),
-    ("wasmi", "wasmi", "tidemill-wasm"),
+/// Foreign packages that few of ours may name: rule, prefix of their names, our packages.
+pub const SOLE_USERS: &[(&str, &str, &[&str])] = &[
+    ("timely", "timely", &["tidemill-flow"]),
+    ("datafusion", "datafusion", &["tidemill-sql", "tidemill-trees"]),
+    ("wasmi", "wasmi", &["tidemill-wasm"]),
 ];
 
 /// A package of the workspace.
@@ -117,14 +119,14 @@ pub fn packages(metadata: &Value) -> Result<Vec<Package>, String> {
 /// Rules `timely` and `datafusion`.
 pub fn sole_users(packages: &[Package]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (rule, prefix, user) in SOLE_USERS {
-        for package in packages.iter().filter(|package| package.name != *user) {
+    for (rule, prefix, users) in SOLE_USERS {
+        for package in packages.iter().filter(|package| !users.contains(&package.name.as_str())) {
             for dependency in package.dependencies.iter().filter(|name| name.starts_with(prefix)) {
                 findings.push(finding(
                     package,
                     rule,
                     format!("{} depends on `{dependency}`", package.name),
-                    format!("only {user} may: let it offer what you need, in its own terms"),
+                    format!("only {} may: let it offer what you need, in its own terms", users[0]),
                 ));
             }
         }

@@ -3,7 +3,7 @@
 //! | rule | what is absent |
 //! |---|---|
 //! | `timely` | a crate other than `tidemill-flow` that depends on Timely Dataflow |
-//! | `datafusion` | a crate other than `tidemill-sql` that depends on DataFusion |
+//! | `datafusion` | a crate other than `tidemill-sql` and `tidemill-trees` that depends on DataFusion |
 //! | `wasmi` | a crate other than `tidemill-wasm` that depends on wasmi |
 //! | `edges` | a dependency among our packages that [`edges::ALLOWED`] does not list |
 //! | `cycles` | modules of a crate that import each other in a circle, see [`cycles`] |

@@ -6,9 +6,9 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 
 use super::Catalog;
-use crate::logical::tree::PlanTree;
 use crate::relations::named_relations::Relation;
 use crate::relations::source_definition::scanned;
+use tidemill_trees::nodes::PlanTree;
 
 impl Catalog {
     /// The names of what a query can write to, also of definitions that have failed.

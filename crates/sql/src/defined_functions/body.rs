@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
 use super::values::{as_written, typed, with_values};
 use crate::statement::{FunctionResult, TypedName, called, normal};
-use crate::text::walk::walk;
+use tidemill_trees::syntax::walk;
 
 /// What is wrong with a body.
 pub(crate) struct Wrong {

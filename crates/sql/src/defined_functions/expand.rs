@@ -8,7 +8,7 @@ use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
     PipeOperator, Query, Select, SelectItem, SetExpr, Spanned, TableAlias, TableFactor, TableFunctionArgs,
-    UnaryOperator, Visit, VisitMut, VisitorMut,
+    UnaryOperator, VisitorMut,
 };
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
@@ -19,7 +19,7 @@ use super::values::{as_written, parameter, typed, with_values};
 use super::{DefinedFunction, DefinedFunctions, Loaded, Meaning, NODES_MAX};
 use crate::refusal::refuse_at;
 use crate::statement::{MAX_DEPTH, StatementKind, TABLE_FUNCTIONS, called, calls_in, parse};
-use crate::text::walk::{walk_expressions_mut, walk_mut};
+use tidemill_trees::syntax::{Node, walk_expressions_mut, walk_mut};
 
 /// A tree without calls of defined functions, and the calls in FROM that names in it stand for.
 pub(crate) struct Expanded<T> {
@@ -51,7 +51,7 @@ impl<'a> Expansion<'a> {
     ///
     /// # Errors
     /// If a call cannot be replaced, or calls code by the name that only plans have: what is dropped could still be called.
-    pub fn of<T: VisitMut + Visit + Clone + Display>(
+    pub fn of<T: Node + Clone + Display>(
         tree: &T,
         functions: &'a DefinedFunctions,
     ) -> Result<Option<Expanded<T>>> {
@@ -378,7 +378,7 @@ fn not_plain(name: &str, place: TokenSpan) -> DataFusionError {
     refuse_at(place, message, "remove DISTINCT, FILTER, OVER and the like from the call")
 }
 
-fn too_deep(tree: &impl Visit, name: &str, place: TokenSpan) -> Result<()> {
+fn too_deep(tree: &impl Node, name: &str, place: TokenSpan) -> Result<()> {
     if levels(tree) <= MAX_DEPTH {
         return Ok(());
     }

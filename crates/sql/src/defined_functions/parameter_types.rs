@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::DefinedFunctions;
 use crate::statement::{ParameterType, called, kind_of, number};
-use crate::text::walk::walk;
+use tidemill_trees::syntax::walk;
 
 /// The numbers and types of the parameters that are whole arguments.
 pub(crate) fn parameter_types(query: &Query, functions: &DefinedFunctions) -> Vec<(usize, ParameterType)> {

@@ -2,21 +2,21 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Query, TableFactor, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, Query, TableFactor, Visitor};
 
-use crate::text::walk::walk;
+use tidemill_trees::syntax::{Node, walk};
 
 /// How many nodes a tree has.
-pub(crate) fn nodes(node: &impl Visit) -> usize {
+pub(crate) fn nodes(node: &impl Node) -> usize {
     measured(node).nodes
 }
 
 /// How many levels a tree has.
-pub(super) fn levels(node: &impl Visit) -> usize {
+pub(super) fn levels(node: &impl Node) -> usize {
     measured(node).deepest
 }
 
-fn measured(node: &impl Visit) -> Measure {
+fn measured(node: &impl Node) -> Measure {
     let mut measure = Measure::default();
     let _ = walk(node, &mut measure);
     measure

@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, Value, ValueWithSpan, VisitMut};
+use datafusion::sql::sqlparser::ast::{CastKind, DataType, Expr, Value, ValueWithSpan};
 
 use crate::statement::normal;
-use crate::text::walk::walk_expressions_mut;
+use tidemill_trees::syntax::{Node, walk_expressions_mut};
 
 /// `CAST(expression AS type)`.
 pub(crate) fn typed(expression: Expr, data_type: &DataType) -> Expr {
@@ -42,7 +42,7 @@ pub(super) fn as_written(value: Expr) -> Expr {
 }
 
 /// Puts values in the place of parameters. A value is not searched for parameters again: it comes from outside.
-pub(super) fn with_values(tree: &mut impl VisitMut, parameters: &[(String, DataType)], values: &[Expr]) {
+pub(super) fn with_values(tree: &mut impl Node, parameters: &[(String, DataType)], values: &[Expr]) {
     let _: ControlFlow<()> = walk_expressions_mut(tree, |expression| {
         if let Some(index) = parameter(expression, parameters) {
             *expression = values[index].clone();

@@ -16,8 +16,8 @@ use tidemill_engine::{Cause, Cut, Expression};
 
 use crate::expressions::dictionary::OverDictionary;
 use crate::limit_reached::stops;
-use crate::logical::tree::Tree;
 use crate::logical::{BATCH_BYTES_MAX, too_much_at_once};
+use tidemill_trees::nodes::Tree;
 
 /// The name of the column that holds the cycle's closing time; no column of a query has this name.
 const NOW_COLUMN: &str = "now()";

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use crate::logical::tree::{PlanTree, Tree};
+use tidemill_trees::nodes::{PlanTree, Tree};
 
 /// The plan with functions that detect overflow in place of operators, including subqueries.
 pub(crate) fn with_checks(plan: LogicalPlan) -> Result<LogicalPlan> {

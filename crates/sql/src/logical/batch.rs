@@ -16,7 +16,7 @@ use super::floats::{as_key, with_one_nan};
 use super::opaque::{with_opaque, with_plain_keys};
 use crate::aggregates::native_aggregate::native_aggregate;
 use crate::aggregates::own_aggregate::OwnAggregate;
-use crate::logical::tree::{PlanTree, Tree};
+use tidemill_trees::nodes::{PlanTree, Tree};
 
 /// The plan, guarded against cases in which DataFusion has other semantics or is wrong.
 pub(crate) fn for_batch(plan: LogicalPlan) -> Result<LogicalPlan> {

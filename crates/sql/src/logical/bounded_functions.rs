@@ -24,7 +24,7 @@ use datafusion::logical_expr::{
 
 use super::result_size::ResultSize;
 use super::value_size::sizes;
-use crate::logical::tree::Tree;
+use tidemill_trees::nodes::Tree;
 
 /// The most array elements, or bytes of text, that one call may make of one row.
 pub(super) const MADE_MAX: i128 = 10_000_000;

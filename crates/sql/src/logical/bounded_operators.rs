@@ -21,7 +21,7 @@ use super::bounded_functions::{
     BATCH_BYTES_MAX, CONSTANT_SMALL, bounded, is_bounded, size_of, too_much_at_once, unbounded,
     with_bounded_structs, with_bounded_syntax,
 };
-use crate::logical::tree::Tree;
+use tidemill_trees::nodes::Tree;
 
 /// The plan with a limit on each operator and function that makes more than each of its arguments.
 pub(crate) fn with_bounds(plan: LogicalPlan) -> Result<LogicalPlan> {

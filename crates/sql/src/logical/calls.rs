@@ -5,19 +5,19 @@ use std::ops::ControlFlow;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArgumentClause, FunctionArgumentList, FunctionArguments,
-    GroupByExpr, Select, Visit, Visitor, WindowType,
+    GroupByExpr, Select, Visitor, WindowType,
 };
 
 use super::functions::Functions;
 use crate::defined_functions::shown;
 use crate::refusal::refuse_at;
-use crate::text::walk::walk;
+use tidemill_trees::syntax::{Node, walk};
 
 /// Functions over ordered rows for which it matters whether they skip NULL.
 const PASS_OVER_NULL: [&str; 5] = ["lag", "lead", "first_value", "last_value", "nth_value"];
 
 /// Checks all calls in a query or an expression.
-pub(super) fn check(node: &impl Visit, functions: &Functions) -> Result<()> {
+pub(super) fn check(node: &impl Node, functions: &Functions) -> Result<()> {
     match walk(node, &mut Calls { functions }) {
         ControlFlow::Break(error) => Err(*error),
         ControlFlow::Continue(()) => Ok(()),

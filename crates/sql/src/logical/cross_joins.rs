@@ -7,7 +7,7 @@ use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use super::tree::PlanTree;
+use tidemill_trees::nodes::PlanTree;
 
 /// DataFusion's [`EliminateCrossJoin`] for plans that have a join without a key. It searches the keys of all joins for
 /// each input of each join, which takes minutes for hundreds of joins, and changes nothing where each join has its key.

@@ -10,8 +10,8 @@ use datafusion::logical_expr::{
 };
 
 use super::finite::is_finite;
-use crate::logical::tree::PlanTree;
 use crate::refusal::refuse;
+use tidemill_trees::nodes::PlanTree;
 
 /// The plan without DISTINCT ON, which is refused if the input does not end.
 pub(crate) fn without_distinct_on(plan: LogicalPlan) -> Result<LogicalPlan> {

@@ -10,8 +10,8 @@ use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams,
 use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast};
 
 use super::arithmetic::rewrite;
-use crate::logical::tree::PlanTree;
 use crate::refusal::refuse;
+use tidemill_trees::nodes::PlanTree;
 
 /// Holds all nanoseconds of a duration; its mean has a fraction.
 const WHOLE: DataType = DataType::Decimal128(20, 0);

@@ -3,8 +3,8 @@
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::LogicalPlan;
 
-use crate::logical::tree::PlanTree;
 use crate::relations::source_definition::scanned;
+use tidemill_trees::nodes::PlanTree;
 
 /// Whether all of a plan's input ends.
 pub(crate) fn is_finite(plan: &LogicalPlan) -> bool {

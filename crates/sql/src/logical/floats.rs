@@ -21,7 +21,7 @@ use datafusion::logical_expr::{
     cast,
 };
 
-use crate::logical::tree::{PlanTree, Tree};
+use tidemill_trees::nodes::{PlanTree, Tree};
 
 use super::arithmetic::rewrite;
 use super::interval_lengths::as_length_key;

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::defined_functions::LoadedFunctions;
-use crate::logical::tree::Tree;
+use tidemill_trees::nodes::Tree;
 
 /// The closing time of the cycle.
 pub(super) const NOW: &str = "now";

@@ -22,8 +22,8 @@ use tidemill_connect::formats::interval_in_units;
 
 use super::arithmetic::rewrite;
 use super::unary::{applied, result_field};
-use crate::logical::tree::PlanTree;
 use crate::refusal::refuse;
+use tidemill_trees::nodes::PlanTree;
 
 const DAY_NS: i128 = 86_400_000_000_000;
 const MONTH_NS: i128 = 30 * DAY_NS;

@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{DataType, Expr, Value, ValueWithSpan, VisitMut};
+use datafusion::sql::sqlparser::ast::{DataType, Expr, Value, ValueWithSpan};
 use tidemill_connect::formats::interval_in_units;
 
-use crate::text::walk::walk_expressions_mut;
+use tidemill_trees::syntax::{Node, walk_expressions_mut};
 
 /// Writes the constants that are intervals in units.
-pub(super) fn translate(node: &mut impl VisitMut) {
+pub(super) fn translate(node: &mut impl Node) {
     let _ = walk_expressions_mut(node, |expression| {
         match expression {
             Expr::Interval(interval) if interval.leading_field.is_none() => in_units(&mut interval.value),

@@ -19,8 +19,8 @@ use super::node_of;
 use super::operator_call::OperatorCall;
 use super::split_stream::SplitStream;
 use super::window_assign::WindowAssign;
-use crate::logical::tree::{PlanTree, Tree};
 use crate::refusal::refuse;
+use tidemill_trees::nodes::{PlanTree, Tree};
 
 /// Tells the sub-streams of one `mapstream` from those of others.
 #[derive(Clone, Debug)]

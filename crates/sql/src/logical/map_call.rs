@@ -14,7 +14,7 @@ use super::lift::{SubStream, SubStreamMark, on_each};
 use super::node_of;
 use super::split_stream::SplitStream;
 use crate::refusal::{refuse, refuse_at};
-use crate::text::walk::walk;
+use tidemill_trees::syntax::walk;
 
 const USAGE: &str = "mapstream(splitstream(TABLE(clicks), 4, route => n % 4), (SELECT page, count(*) FROM sub \
     GROUP BY page))";

@@ -54,7 +54,6 @@ mod split_stream;
 mod time_patterns;
 mod time_zones;
 mod total_kind;
-pub(crate) mod tree;
 mod unary;
 mod value_size;
 mod vectors;

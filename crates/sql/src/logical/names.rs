@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::sqlparser::ast::{self, Ident, PipeOperator, Query, Select, SelectItem, VisitorMut};
 
-use crate::text::walk::{walk_expressions_mut, walk_mut};
+use tidemill_trees::syntax::{walk_expressions_mut, walk_mut};
 
 /// Precedes the number of a name that occurs more than once.
 const MARK: char = '\u{1f}';

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
     when,
 };
 
-use crate::logical::tree::{PlanTree, Tree};
+use tidemill_trees::nodes::{PlanTree, Tree};
 
 /// The plan in which `IN (SELECT ...)` within other conditions is NULL where it should be.
 pub(super) fn with_nulls(plan: LogicalPlan) -> Result<LogicalPlan> {

@@ -28,7 +28,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, TryCast, Volatility,
 };
 
-use crate::logical::tree::PlanTree;
+use tidemill_trees::nodes::PlanTree;
 
 use super::arithmetic::rewrite;
 use super::rounding::depends_on_literal;

@@ -15,8 +15,10 @@ use datafusion::logical_expr::{
     AggregateUDF, EmptyRelation, Expr, ExprSchemable, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder,
     ScalarUDF, TableSource, WindowUDF,
 };
-use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
+use datafusion::sql::planner::{ParserOptions, PlannerContext};
 use datafusion::sql::sqlparser::ast;
+use tidemill_trees::nodes::PlanTree;
+use tidemill_trees::planning::{plan_expression, plan_statement};
 
 use super::functions::Functions;
 use super::map_call::Scopes;
@@ -26,7 +28,6 @@ use super::spelling::Spelling;
 use super::written_numbers::{WRITTEN_NUMBER, written_number};
 use crate::defined_functions::{DefinedFunction, DefinedFunctions, Expansion, TableCall};
 use crate::extension::Registry;
-use crate::logical::tree::PlanTree;
 use crate::refusal::refuse_at;
 use crate::relations::named_relations::{NamedRelations, Relation, ViewDefinition};
 use crate::relations::source_definition::{ScannedSource, SourceDefinition};
@@ -198,8 +199,8 @@ impl<'a> Provider<'a> {
     }
 
     fn unchecked_plan_expanded(&self, query: &ast::Query) -> Result<LogicalPlan> {
-        let planner = SqlToRel::new_with_options(self, parser_options());
-        planner.sql_statement_to_plan(ast::Statement::Query(Box::new(query.clone())))
+        let statement = ast::Statement::Query(Box::new(query.clone()));
+        plan_statement(statement, self, parser_options(), &mut PlannerContext::new())
     }
 
     fn attempt(
@@ -230,9 +231,8 @@ impl<'a> Provider<'a> {
     fn as_written(&self, query: ast::Query) -> Result<LogicalPlan> {
         let types = self.parameters.iter().map(|field| Some(Arc::clone(field))).collect();
         let mut context = PlannerContext::new().with_prepare_param_data_types(types);
-        let planner = SqlToRel::new_with_options(self, parser_options());
         let statement = ast::Statement::Query(Box::new(query));
-        planner.sql_statement_to_plan_with_context(statement, &mut context)
+        plan_statement(statement, self, parser_options(), &mut context)
     }
 
     /// The plan of a view in which views that run are read instead of computed again. It was planned when none of them ran.
@@ -265,9 +265,8 @@ impl<'a> Provider<'a> {
             array: false,
             format: None,
         };
-        let planner = SqlToRel::new_with_options(self, parser_options());
         let schema = DFSchema::empty();
-        planner.sql_to_expr(cast, &schema, &mut PlannerContext::new())?.get_type(&schema)
+        plan_expression(cast, &schema, self, parser_options())?.get_type(&schema)
     }
 
     /// An expression over a schema, with coerced types.
@@ -301,8 +300,7 @@ impl<'a> Provider<'a> {
             super::written_numbers::keep(&mut expression);
             super::interval_texts::translate(&mut expression);
             super::time_zones::translate(&mut expression);
-            let planner = SqlToRel::new_with_options(self, parser_options());
-            match planner.sql_to_expr(expression, schema, &mut PlannerContext::new()) {
+            match plan_expression(expression, schema, self, parser_options()) {
                 Err(error) if spelling.after(&error).is_some() => {}
                 planned => return planned,
             }

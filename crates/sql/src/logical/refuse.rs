@@ -6,8 +6,8 @@ use datafusion::common::{DataFusionError, Result, SchemaError};
 use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF, Volatility};
 
 use super::functions::{CURRENT_DATE, CURRENT_TIME, NOW};
-use crate::logical::tree::{PlanTree, Tree};
 use crate::refusal::refuse;
+use tidemill_trees::nodes::{PlanTree, Tree};
 
 /// Checks that every function gives the same answer in every run over the same input.
 pub(crate) fn check_repeatable(plan: &LogicalPlan) -> Result<()> {

@@ -12,7 +12,7 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, cast};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 
-use crate::logical::tree::Tree;
+use tidemill_trees::nodes::Tree;
 
 /// Functions that round decimals.
 const ROUNDING: &[&str] = &["floor", "ceil", "round"];

@@ -10,7 +10,7 @@ use datafusion::logical_expr::{Expr, Extension, Filter, LogicalPlan, Operator};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::logical::tree::Tree;
+use tidemill_trees::nodes::Tree;
 
 use super::node_of;
 use super::operator_call::OperatorCall;

@@ -8,11 +8,11 @@ use datafusion::common::{Column, DataFusionError, SchemaError, Span};
 use datafusion::sql::sqlparser::ast::{
     ExceptSelectItem, ExcludeSelectItem, Expr, Ident, JoinConstraint, JoinOperator, ObjectName,
     ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins,
-    VisitMut, VisitorMut, WildcardAdditionalOptions,
+    VisitorMut, WildcardAdditionalOptions,
 };
 
 use crate::statement::in_other_letters;
-use crate::text::walk::walk_mut;
+use tidemill_trees::syntax::{Node, walk_mut};
 
 /// Names and their original spelling, determined by planning.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ impl Spelling {
     }
 
     /// Corrects the names in a query or an expression.
-    pub fn spell(&self, node: &mut impl VisitMut) {
+    pub fn spell(&self, node: &mut impl Node) {
         let _ = walk_mut(node, &mut Speller(self));
     }
 

@@ -7,12 +7,10 @@
 use std::ops::ControlFlow;
 
 use datafusion::common::{DataFusionError, Result};
-use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, VisitMut,
-};
+use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value};
 
 use crate::refusal::refuse_at;
-use crate::text::walk::walk_expressions_mut;
+use tidemill_trees::syntax::{Node, walk_expressions_mut};
 
 /// Functions whose second argument is the format of a time.
 const WRITE: [&str; 2] = ["to_char", "date_format"];
@@ -43,7 +41,7 @@ const PERCENT_PARTS: &str = "the parts are %Y %y %m %b %B %d %j %a %A %u %H %I %
                              %% and others; minutes are %M (not %i), seconds %S";
 
 /// Translates the patterns in all calls of a query or an expression.
-pub(super) fn translate(node: &mut impl VisitMut) -> Result<()> {
+pub(super) fn translate(node: &mut impl Node) -> Result<()> {
     let visited = walk_expressions_mut(node, |expression| match call(expression) {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => ControlFlow::Break(Box::new(error)),

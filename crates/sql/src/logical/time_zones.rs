@@ -5,17 +5,17 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, TimezoneInfo, TypedString,
-    Value, VisitMut,
+    Value,
 };
 
 use super::names::AS_WRITTEN;
-use crate::text::walk::walk_expressions_mut;
+use tidemill_trees::syntax::{Node, walk_expressions_mut};
 
 /// Functions that give the current time.
 const CLOCKS: &[&str] = &["now", "current_timestamp"];
 
 /// Says that such times are UTC, where they are moved to another zone.
-pub(super) fn translate(node: &mut impl VisitMut) {
+pub(super) fn translate(node: &mut impl Node) {
     let _ = walk_expressions_mut(node, |expression| {
         if let Expr::AtTimeZone { timestamp, time_zone: _ } = expression
             && is_utc(timestamp)

@@ -13,11 +13,9 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
-use datafusion::sql::sqlparser::ast::{
-    self, FunctionArg, FunctionArgExpr, Ident, UnaryOperator, Value, VisitMut,
-};
+use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, Ident, UnaryOperator, Value};
 
-use crate::text::walk::walk_expressions_mut;
+use tidemill_trees::syntax::{Node, walk_expressions_mut};
 
 /// The function that stands for such a number.
 pub(super) const WRITTEN_NUMBER: &str = "written number";
@@ -26,7 +24,7 @@ pub(super) const WRITTEN_NUMBER: &str = "written number";
 const COMPARING: &[&str] = &["coalesce", "greatest", "least", "nullif", "nvl", "ifnull"];
 
 /// Keeps the text of each such number that something is computed from.
-pub(super) fn keep(node: &mut impl VisitMut) {
+pub(super) fn keep(node: &mut impl Node) {
     let _ = walk_expressions_mut(node, |expression| {
         each_operand(expression, &mut |operand| keep_text(operand, false));
         ControlFlow::<()>::Continue(())

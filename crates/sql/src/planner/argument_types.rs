@@ -11,8 +11,8 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
 use crate::logical::number_arguments;
-use crate::logical::tree::{PlanTree, Tree};
 use crate::statement::number;
+use tidemill_trees::nodes::{PlanTree, Tree};
 
 /// What follows for parameters without a type, from 1.
 pub(super) fn argument_types(plan: &LogicalPlan) -> Vec<(usize, DataType)> {

@@ -16,12 +16,12 @@ use super::show::reads_text;
 use super::signature::shown_columns;
 use super::{Planner, Reply};
 use crate::expressions::compiled::Compiled;
-use crate::logical::tree::{PlanTree, Tree};
 use crate::logical::{Provider, fold};
 use crate::statement::{Parameter, ParameterType, Statement, StatementKind, number};
 use crate::store::same_versions_of;
 use crate::text::TextError;
 use crate::translate::{is_static, read_as_tables, read_scalar_subqueries};
+use tidemill_trees::nodes::{PlanTree, Tree};
 
 /// The column of a text that becomes the value of a parameter.
 const TEXT: &str = "value";

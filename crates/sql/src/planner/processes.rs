@@ -17,8 +17,8 @@ use crate::statement::{
     CreatePlaces, CreateProcess, Name, ParameterSet, PlaceName, PlaceStep, RelationKind, Statement,
 };
 use crate::text::TextError;
-use crate::text::walk::walk_mut;
 use crate::translate::{is_static, read_static};
+use tidemill_trees::syntax::walk_mut;
 
 /// The most processes in a set: each is a stage of every worker.
 const PROCESSES_MAX: usize = 1024;

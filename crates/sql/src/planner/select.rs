@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{self, VisitorMut};
 
 use crate::statement::{Name, Statement, StatementKind, parse};
 use crate::text::TextError;
-use crate::text::walk::walk_mut;
+use tidemill_trees::syntax::walk_mut;
 
 /// Stands for what is put in its place.
 const PLACEHOLDER: &str = "placeholder";

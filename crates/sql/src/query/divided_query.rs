@@ -12,7 +12,6 @@ use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType, SortExpr}
 use tidemill_engine::MemoryBudget;
 
 use crate::logical::ProcessNode;
-use crate::logical::tree::{PlanTree, Tree};
 use crate::query::first_rows::FirstRowsSpec;
 use crate::refusal::refuse;
 use crate::translate::{Kind, Relation, StateLimits, Translator, is_static, read_static, scan_of};

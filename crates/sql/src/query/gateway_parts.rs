@@ -6,9 +6,9 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Union};
 
-use crate::logical::tree::PlanTree;
 use crate::refusal::refuse;
 use crate::relations::source_definition::scanned;
+use tidemill_trees::nodes::PlanTree;
 
 /// A part of a view, and the gateway at which its rows enter.
 pub(crate) struct GatewayPart {

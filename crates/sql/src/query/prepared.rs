@@ -163,7 +163,7 @@ impl Prepared {
     }
 
     fn new(dataflow: Dataflow, outputs: Vec<Output>, answer: Answer, context: QueryContext<'_>) -> Prepared {
-        let QueryContext { settings, max_latency, instructions, memory } = context;
+        let QueryContext { settings, max_latency, instructions, memory, .. } = context;
         let max_latency = max_latency.or(settings.max_latency);
         let (settings, real_time) = (settings.clone(), RealTime::default());
         Prepared { dataflow, outputs, answer, settings, max_latency, memory, real_time, instructions }

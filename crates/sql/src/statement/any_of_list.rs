@@ -4,12 +4,12 @@
 use std::mem;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitMut};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
 
-use crate::text::walk::walk_expressions_mut;
+use tidemill_trees::syntax::{Node, walk_expressions_mut};
 
 /// Replaces `ANY` of lists by `ALL`. `ANY` of a subquery stays.
-pub(super) fn translate(node: &mut impl VisitMut) {
+pub(super) fn translate(node: &mut impl Node) {
     let _ = walk_expressions_mut(node, |expression| {
         let Expr::AnyOp { left, compare_op, right, is_some: _ } = expression else {
             return ControlFlow::<()>::Continue(());

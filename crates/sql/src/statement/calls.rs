@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, TableFactor, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, TableFactor, Visitor};
 
 use super::{Statement, parts};
-use crate::text::walk::walk;
+use tidemill_trees::syntax::{Node, walk};
 
 /// The functions of the language that are called in FROM.
 pub(crate) const TABLE_FUNCTIONS: [&str; 9] = [
@@ -21,7 +21,7 @@ pub(crate) const TABLE_FUNCTIONS: [&str; 9] = [
 ];
 
 /// The names of all functions that a tree calls, once for each call.
-pub(crate) fn calls_in(node: &impl Visit) -> Vec<String> {
+pub(crate) fn calls_in(node: &impl Node) -> Vec<String> {
     let mut calls = Calls::default();
     let _ = walk(node, &mut calls);
     calls.0

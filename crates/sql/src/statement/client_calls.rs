@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::made::{call, cast, null, number, text};
 use super::{StatementKind, client_format, parse};
-use crate::text::walk::walk;
+use tidemill_trees::syntax::walk;
 
 /// Functions that PostgreSQL knows with several numbers of arguments: how many they have here, and what an absent one is.
 const ARGUMENTS: [(&str, usize, Absent); 10] = [

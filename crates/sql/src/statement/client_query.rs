@@ -13,7 +13,7 @@ use super::client_calls::{Calls, has_aggregate, last};
 use super::client_lists::Lists;
 use super::made::{call, cast};
 use super::{StatementKind, like_escape};
-use crate::text::walk::{walk, walk_mut};
+use tidemill_trees::syntax::{walk, walk_mut};
 
 /// The schemas of PostgreSQL's catalogue.
 const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];

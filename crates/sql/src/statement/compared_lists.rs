@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{Expr, Query, Value, ValueWithSpan};
 
 use super::parameters::number;
-use crate::text::walk::walk_expressions_mut;
+use tidemill_trees::syntax::walk_expressions_mut;
 
 /// Compares with each parameter that is a list as if it was one of the list's values, so that the planner finds out its type.
 /// Returns the numbers of these parameters.

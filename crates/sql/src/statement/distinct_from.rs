@@ -4,12 +4,12 @@
 use std::mem;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitMut};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
 
-use crate::text::walk::walk_expressions_mut;
+use tidemill_trees::syntax::{Node, walk_expressions_mut};
 
 /// Gives each operator the operands that belong to it. What is in parentheses stays.
-pub(super) fn regroup(node: &mut impl VisitMut) {
+pub(super) fn regroup(node: &mut impl Node) {
     let _ = walk_expressions_mut(node, |expression| {
         lift(expression);
         ControlFlow::<()>::Continue(())

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     Query, Select, SelectFlavor, SelectItem, VisitorMut, WildcardAdditionalOptions,
 };
 
-use crate::text::walk::walk_mut;
+use tidemill_trees::syntax::walk_mut;
 
 struct SelectAllCompletion;
 

@@ -13,7 +13,7 @@ use super::list_text::list_items;
 use super::{Statement, StatementKind, parts};
 use crate::TextError;
 use crate::text::Span;
-use crate::text::walk::walk_mut;
+use tidemill_trees::syntax::walk_mut;
 
 /// The most parameters of a statement: as many as the protocol of PostgreSQL can count.
 const PARAMETERS_MAX: usize = 65_535;

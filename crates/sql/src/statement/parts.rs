@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::Visitor;
 
 use super::{FunctionBody, SinkInput, Statement, StatementKind};
-use crate::text::walk::walk;
+use tidemill_trees::syntax::walk;
 
 /// Visits all queries and expressions of a statement.
 pub(super) fn visit<V: Visitor>(statement: &Statement, visitor: &mut V) -> ControlFlow<V::Break> {

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::client_calls::last;
 use super::{Statement, StatementKind};
 use crate::TextError;
-use crate::text::walk::walk;
+use tidemill_trees::syntax::walk;
 
 /// A setting that a call changes.
 #[derive(Clone, Debug, PartialEq, Eq)]

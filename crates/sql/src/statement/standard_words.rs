@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut,
 };
 
-use crate::text::walk::walk_mut;
+use tidemill_trees::syntax::walk_mut;
 
 /// Functions that give an array, and in PostgreSQL or DuckDB rows.
 const SERIES: [&str; 2] = ["generate_series", "range"];

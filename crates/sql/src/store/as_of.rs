@@ -12,13 +12,13 @@ use tidemill_store::{StoreConfig, StoreReader, Version};
 
 use super::at_gateways::part_versions;
 use super::one_cycle::versions_at_one_cycle;
-use crate::logical::tree::PlanTree;
 use crate::refusal::{refuse, refuse_for};
 use crate::relations::gateway_rows::{GatewayRows, PartVersions};
 use crate::relations::source_definition::{ScannedSource, SourceDefinition, scanned};
 use crate::relations::stored_rows::StoredRows;
 use crate::statement::AsOf;
 use crate::text::Problem;
+use tidemill_trees::nodes::PlanTree;
 
 /// The plan over the newest cycle that all views have which it names.
 pub(crate) fn same_versions(plan: LogicalPlan) -> Result<LogicalPlan> {

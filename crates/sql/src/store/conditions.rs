@@ -263,7 +263,7 @@ fn constant(expression: &Expr) -> Option<ScalarValue> {
         !matches!(part, Expr::ScalarSubquery(_) | Expr::OuterReferenceColumn(..) | Expr::Placeholder(_))
     };
     let mut is_constant = expression.column_refs().is_empty();
-    let _ = crate::logical::tree::Tree::look_through(expression, |part: &Expr| {
+    let _ = tidemill_trees::nodes::Tree::look_through(expression, |part: &Expr| {
         is_constant &= is_closed(part);
         Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
     });

@@ -9,7 +9,7 @@ use tidemill_engine::Cut;
 use tidemill_store::{Fragmentation, StoreConfig};
 
 use crate::expressions::compiled::Compiled;
-use crate::logical::tree::Tree;
+use tidemill_trees::nodes::Tree;
 
 /// The expression that divides the rows of a store, and what a query says about its value.
 pub(super) struct Divider<'a> {

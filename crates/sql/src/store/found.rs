@@ -13,8 +13,8 @@ use tidemill_store::{SelectedRows, Selection, StoreReader, Work};
 use super::conditions::conditions_of;
 use super::nearest::{Nearest, nearest_of};
 use super::searched::{Reader, Searched};
-use crate::logical::tree::Tree;
 use crate::relations::source_definition::scanned;
+use tidemill_trees::nodes::Tree;
 
 /// What was read of a store.
 #[derive(Clone, Debug)]

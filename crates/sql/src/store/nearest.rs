@@ -5,8 +5,8 @@ use datafusion::logical_expr::{Expr, FetchType, Limit, LogicalPlan, SkipType, So
 use tidemill_store::StoreConfig;
 
 use super::conditions::{Conditions, conditions_of, distance_to, without_alias};
-use crate::logical::tree::Tree;
 use crate::relations::source_definition::scanned;
+use tidemill_trees::nodes::Tree;
 
 /// The rows of a scan that a query wants: the nearest to a point.
 pub(super) struct Nearest {

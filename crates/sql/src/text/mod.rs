@@ -4,7 +4,6 @@ pub(crate) mod duration;
 mod masked;
 mod render;
 mod script;
-pub(crate) mod walk;
 pub(crate) mod wording;
 
 use std::fmt;

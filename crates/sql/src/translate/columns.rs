@@ -8,7 +8,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::Expr;
 
-use crate::logical::tree::Tree;
+use tidemill_trees::nodes::Tree;
 
 /// The schema of a stream with these columns. Repeated names get a number, because streams have no qualifiers. Every
 /// column may be NULL, because expressions promise nothing else.

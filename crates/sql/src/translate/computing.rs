@@ -25,8 +25,8 @@ use tokio::runtime::Runtime;
 
 use super::memory_pool::QueryPool;
 use super::{own_rows, small_batches};
-use crate::logical::tree::Tree;
 use crate::turns::{Turn, turn_refused};
+use tidemill_trees::nodes::Tree;
 
 /// A plan that is being computed, on the thread that asks for the next batch.
 pub(super) struct Computing {

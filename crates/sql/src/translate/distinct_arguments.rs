@@ -9,7 +9,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, when};
 
-use crate::logical::tree::{PlanTree, Tree};
+use tidemill_trees::nodes::{PlanTree, Tree};
 
 /// The same call with one argument, if it is such a count. As for `count(a, b)`, a combination that contains NULL does
 /// not count.

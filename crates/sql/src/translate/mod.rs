@@ -65,7 +65,7 @@ use crate::relations::stream_process::StreamProcess;
 use crate::split_profiles::SplitTexts;
 
 /// The bounds on a query's state, and how it is divided.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct StateLimits {
     /// Logical partitions of each operator with keys.
     pub partitions: u32,

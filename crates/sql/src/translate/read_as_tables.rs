@@ -12,9 +12,9 @@ use tidemill_engine::MemoryBudget;
 
 use super::is_static;
 use super::static_table::could_be_static;
-use crate::logical::tree::Tree;
 use crate::relations::source_definition::{ScannedSource, SourceDefinition, scanned};
 use crate::turns::Turns;
+use tidemill_trees::nodes::Tree;
 
 /// The plan in which one side of such a join is read as a table: the right one if the join can keep the left one's
 /// rows, otherwise the left one.

@@ -10,8 +10,8 @@ use tidemill_engine::MemoryBudget;
 use super::read_as_tables::read_whole;
 use super::refuse;
 use super::static_table::could_be_static;
-use crate::logical::tree::{PlanTree, Tree};
 use crate::turns::Turns;
+use tidemill_trees::nodes::{PlanTree, Tree};
 
 /// The plan with the values of such subqueries in their place.
 pub(crate) fn read_scalar_subqueries(

@@ -17,8 +17,8 @@ use super::columns::unique;
 use super::not_streaming::not_streaming;
 use super::{Kind, Relation, Role, Translator, refuse, scalar_subqueries};
 use crate::expressions::compiled::Compiled;
-use crate::logical::tree::{PlanTree, Tree};
 use crate::relations::source_definition::{ScannedSource, SourceDefinition, scanned};
+use tidemill_trees::nodes::{PlanTree, Tree};
 
 /// A source of the run.
 #[derive(Clone)]

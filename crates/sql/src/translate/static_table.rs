@@ -22,11 +22,11 @@ use super::row_batches::RowBatches;
 use super::{few_rows, refuse};
 use crate::expressions::compiled::Compiled;
 use crate::limit_reached::limit_reached;
-use crate::logical::tree::{PlanTree, Tree};
 use crate::relations::source_definition::{SourceDefinition, scanned};
 use crate::statement::Statement;
 use crate::store::{FoundRows, Reader, with_found_rows};
 use crate::turns::{AtOnce, Turn, Turns, turn_refused};
+use tidemill_trees::nodes::{PlanTree, Tree};
 
 /// The most rows that a table may have.
 const TABLE_ROWS_MAX: usize = 50_000_000;

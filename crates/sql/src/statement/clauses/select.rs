@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 use std::ops::ControlFlow;
 
 use super::{Checked, Clauses, PLANNED};
-use crate::text::walk::walk;
+use tidemill_trees::syntax::walk;
 
 impl Clauses<'_> {
     pub(super) fn select(&self, select: &Select) -> Checked {
