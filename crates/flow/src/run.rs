@@ -205,7 +205,11 @@ pub fn start(plan: Plan, sinks: Vec<Box<dyn Sink>>, settings: Settings) -> Resul
             // Bounded by the credits.
             let (sender, results) = unbounded();
             handovers.push(Some(SinkHandover::Thread(sender)));
-            sink_threads.push(spawn(format!("sink-{index}"), move || committer.run(&results))?);
+            let running = run_state.threads.begin();
+            sink_threads.push(spawn(format!("sink-{index}"), move || {
+                let _running = running;
+                committer.run(&results);
+            })?);
         } else {
             handovers.push(Some(SinkHandover::Direct(Box::new(committer))));
         }
@@ -439,6 +443,12 @@ impl Running {
     /// A handle to request snapshots from another thread, while this one waits for the end.
     pub fn snapshots(&self) -> Snapshots {
         Snapshots { run_state: Arc::clone(&self.run_state), parts: self.snapshot_parts }
+    }
+
+    /// Waits until everything has ended and [`join`](Running::join) need not wait, at most for some time; returns whether it has. Other
+    /// processes may still be on their way to their ends.
+    pub fn wait_for_end(&self, time_max: Duration) -> bool {
+        self.run_state.threads.wait_for_end(time_max)
     }
 
     /// Stops at once, without finishing what is in flight. Committed results stay.

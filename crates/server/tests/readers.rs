@@ -18,6 +18,11 @@ use tokio_postgres::{Client, NoTls};
 
 /// Four hundred million pairs: nobody waits for the end.
 const LONG: &str = "SELECT max(a.value * b.value % 7) AS n FROM many AS a CROSS JOIN many AS b";
+/// As many, of which one half comes from a source that ends.
+const LONG_AT_END: &str =
+    "WITH few AS (SELECT value % 2 AS half, count(*) AS n FROM sequence(count => 40) GROUP BY 1),
+        read AS (SELECT few.n + many.value AS value FROM few CROSS JOIN many)
+    SELECT max(a.value * b.value % 7) AS n FROM read AS a CROSS JOIN many AS b";
 
 /// A server that has a table of 20,000 rows and a stream, and little memory.
 async fn serve() -> (Server, Client) {
@@ -57,6 +62,7 @@ fn a_statement_that_takes_longer_than_it_may_is_cancelled() {
             LONG,
             "SELECT value FROM sequence(rate => 10) WHERE value < 0",
             "SELECT (SELECT max(a.value + b.value) FROM many AS a, many AS b) AS most",
+            LONG_AT_END,
         ] {
             assert_eq!(code(&client, query).await, Some(SqlState::QUERY_CANCELED), "{query}");
         }

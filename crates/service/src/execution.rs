@@ -70,6 +70,9 @@ impl Execution {
 
     /// Follows requests to stop, and says how far it is. Call it every few milliseconds.
     pub fn advance(&mut self) -> Phase {
+        if self.phase == Phase::TakenIn && self.is_given_up() {
+            self.phase = Phase::Abandoned;
+        }
         if self.phase != Phase::Running {
             return self.phase;
         }
@@ -77,7 +80,7 @@ impl Execution {
             self.phase = Phase::TakenIn;
             return self.phase;
         }
-        if self.cancellation.requests() > self.followed {
+        if self.is_given_up() {
             self.followed += 1;
             match self.is_interrupted {
                 true => self.phase = Phase::Abandoned,
@@ -94,6 +97,26 @@ impl Execution {
         self.phase
     }
 
+    /// Whether there was another request since the last one that was followed.
+    fn is_given_up(&self) -> bool {
+        self.cancellation.requests() > self.followed
+    }
+
+    /// Waits until there is nothing to wait for but the answer, if it comes at the end; at most for some time. Returns whether that is so.
+    pub(crate) fn wait_for_end(&self, time_max: Duration) -> bool {
+        self.running.wait_for_end(time_max)
+    }
+
+    /// Waits for the end, and computes the answer if it comes then, in turn with other readers.
+    pub(crate) fn end(self) -> Result<QueryEnd, Cause> {
+        if self.phase == Phase::Abandoned || self.is_given_up() {
+            return Ok(QueryEnd::Abandoned);
+        }
+        let Execution { running, is_interrupted, .. } = self;
+        let (status, answer) = running.wait()?;
+        Ok(QueryEnd::Finished { status: Box::new(status), answer, is_interrupted })
+    }
+
     /// Waits for the last results, unless it is asked to end at once meanwhile.
     ///
     /// # Errors
@@ -107,22 +130,31 @@ impl Execution {
     /// # Errors
     /// As `finish`.
     pub fn finish_while(self, mut look: impl FnMut()) -> Result<QueryEnd, Cause> {
-        let Execution { running, cancellation, followed, is_interrupted, phase, .. } = self;
-        if phase == Phase::Abandoned {
+        if self.phase == Phase::Abandoned {
             return Ok(QueryEnd::Abandoned);
         }
-        // On its own thread, because the wait itself cannot be interrupted.
-        let waiting = thread::Builder::new().name("last results".into()).spawn(move || running.wait());
+        let (cancellation, followed) = (self.cancellation.clone(), self.followed);
+        let mut is_given_up = || {
+            look();
+            cancellation.requests() > followed
+        };
+        while !self.wait_for_end(LOOK) {
+            if is_given_up() {
+                return Ok(QueryEnd::Abandoned);
+            }
+        }
+        if !self.running.is_answered_at_end() {
+            return self.end();
+        }
+        // On its own thread: this one looks meanwhile.
+        let waiting = thread::Builder::new().name("last results".into()).spawn(move || self.end());
         let waiting = waiting.map_err(|error| Cause::resource(format!("cannot start a thread: {error}")))?;
         while !waiting.is_finished() {
-            look();
-            if cancellation.requests() > followed {
+            if is_given_up() {
                 return Ok(QueryEnd::Abandoned);
             }
             thread::sleep(LOOK);
         }
-        let ended = waiting.join().unwrap_or_else(|_| Err(Cause::bug("the query's thread panicked")));
-        let (status, answer) = ended?;
-        Ok(QueryEnd::Finished { status: Box::new(status), answer, is_interrupted })
+        waiting.join().unwrap_or_else(|_| Err(Cause::bug("the query's thread panicked")))
     }
 }

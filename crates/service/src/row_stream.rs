@@ -1,10 +1,8 @@
 //! The rows of a query, a batch at a time.
 
 use std::collections::VecDeque;
-use std::mem;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tidemill_engine::arrow::array::RecordBatch;
@@ -30,16 +28,9 @@ const LOOK_MAX: Duration = Duration::from_millis(50);
 pub struct RowStream {
     /// Declared first, so that it is dropped first: a sink that waits for room must not hold back the end.
     batches: Option<BatchReceiver>,
-    stage: Stage,
+    /// `None`: it has ended.
+    execution: Option<Box<Execution>>,
     schema: Option<SchemaRef>,
-}
-
-enum Stage {
-    /// It takes in rows.
-    Running(Box<Execution>),
-    /// Its end is waited for on a thread, while its last rows are read.
-    Ending(JoinHandle<Result<QueryEnd, Cause>>),
-    Ended,
 }
 
 impl RowStream {
@@ -56,8 +47,8 @@ impl RowStream {
         };
         let sinks = prepared.outputs().iter().map(sink).collect();
         drop(sender);
-        let execution = begin(prepared, sinks)?;
-        Ok(RowStream { batches: Some(batches), stage: Stage::Running(Box::new(execution)), schema })
+        let execution = Some(Box::new(begin(prepared, sinks)?));
+        Ok(RowStream { batches: Some(batches), execution, schema })
     }
 
     /// The columns; `None` if they are known with the answer only, which comes at the end.
@@ -65,33 +56,10 @@ impl RowStream {
         self.schema.as_ref()
     }
 
-    /// Follows the query.
-    fn advance(&mut self) -> Result<(), Cause> {
-        let Stage::Running(execution) = &mut self.stage else { return Ok(()) };
-        let phase = execution.advance();
-        if phase == Phase::Running {
-            return Ok(());
-        }
-        if phase == Phase::Abandoned {
-            self.batches = None;
-        }
-        let Stage::Running(execution) = mem::replace(&mut self.stage, Stage::Ended) else { return Ok(()) };
-        let ending = thread::Builder::new().name("end of a stream".into()).spawn(move || execution.finish());
-        let ending = ending.map_err(|error| Cause::resource(format!("cannot start a thread: {error}")))?;
-        self.stage = Stage::Ending(ending);
-        Ok(())
-    }
-
     /// What comes after the rows: the answer, or why the query has failed.
     fn last(&mut self) -> Option<Result<RecordBatch, Cause>> {
         self.batches = None;
-        let ended = match mem::replace(&mut self.stage, Stage::Ended) {
-            Stage::Running(_) | Stage::Ended => return None,
-            Stage::Ending(thread) => {
-                thread.join().unwrap_or_else(|_| Err(Cause::bug("the query's thread panicked")))
-            }
-        };
-        match ended {
+        match self.execution.take()?.end() {
             Ok(QueryEnd::Finished { answer, .. }) => answer.map(Ok),
             Ok(QueryEnd::Abandoned) => {
                 Some(Err(Cause::operation("the query was cancelled; its remaining rows are lost")))
@@ -107,22 +75,19 @@ impl Iterator for RowStream {
     fn next(&mut self) -> Option<Self::Item> {
         let patience = Patience::up_to(LOOK_MAX);
         loop {
-            if let Err(cause) = self.advance() {
-                self.batches = None;
-                return Some(Err(cause));
+            let (Some(execution), Some(batches)) = (&mut self.execution, &self.batches) else { return None };
+            if execution.advance() == Phase::Abandoned {
+                return self.last();
             }
-            let is_over = match &self.stage {
-                Stage::Running(_) => false,
-                Stage::Ending(thread) => thread.is_finished(),
-                Stage::Ended => true,
-            };
-            let Some(batches) = &self.batches else { return self.last() };
-            match batches.receive(patience.wait()) {
+            // Looked at first: then all its rows are in the queue.
+            let is_over = execution.wait_for_end(Duration::ZERO);
+            let wait = if is_over { Duration::ZERO } else { patience.wait() };
+            match batches.receive(wait) {
                 ReceiveOutcome::Batch(batch) => return Some(Ok(batch)),
                 _ if is_over => return self.last(),
                 ReceiveOutcome::Nothing => {}
-                // A query that is answered at its end has no sink.
-                ReceiveOutcome::End => thread::sleep(patience.wait()),
+                // The sinks have ended, or there are none because the query is answered at its end.
+                ReceiveOutcome::End => drop(execution.wait_for_end(wait)),
             }
         }
     }

@@ -43,6 +43,32 @@ fn a_join_that_refuses_all_pairs_can_be_ended_between_them() {
 }
 
 #[test]
+fn an_answer_at_the_end_of_its_input_can_be_ended_between_pairs() {
+    let values = Arc::new(Int64Array::from_iter_values(0..2000));
+    let rows = RecordBatch::try_from_iter([("value", values as ArrayRef)]).unwrap();
+    let query = "SELECT a.n FROM (SELECT value, count(*) AS n FROM sequence(count => 2000) GROUP BY value) AS a \
+                 JOIN many AS b ON a.value + b.value < 0";
+    let counted = |pauses_max: usize| {
+        let pauses = Arc::new(AtomicUsize::new(0));
+        let mut planner = Planner::new();
+        planner.add_table("many", rows.clone());
+        planner.set_turns(Arc::new(Counted { pauses: Arc::clone(&pauses), pauses_max }));
+        let Ok(Reply::Query(prepared)) = execute(&mut planner, query) else { panic!("it reads a source") };
+        let planned = pauses.load(Ordering::Relaxed);
+        let running = prepared.open(Vec::new()).and_then(tidemill_sql::Opened::start).unwrap();
+        assert!(running.is_answered_at_end());
+        let answer = running.wait().map(|(_, answer)| answer.map_or(0, |rows| rows.num_rows()));
+        (answer.map_err(|cause| cause.to_string()), pauses.load(Ordering::Relaxed), planned)
+    };
+    let (answer, pauses, planned) = counted(usize::MAX);
+    assert_eq!(answer, Ok(0));
+    assert!(pauses > planned + 60, "{pauses}, {planned} of them when it was planned");
+    let (answer, pauses, _) = counted(planned + 30);
+    assert!(answer.is_err_and(|error| error.contains("it was cancelled")));
+    assert_eq!(pauses, planned + 31);
+}
+
+#[test]
 fn joins_in_small_pieces_find_what_joins_find() {
     let values = Int64Array::from_iter_values((0..300).map(|at| at * 37 % 101));
     let numbers: Vec<i64> = values.values().to_vec();

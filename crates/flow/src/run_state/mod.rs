@@ -11,6 +11,7 @@ pub(crate) mod new_policy;
 pub(crate) mod progress;
 pub(crate) mod snapshots;
 pub(crate) mod splits;
+pub(crate) mod threads;
 pub(crate) mod uplink;
 pub(crate) mod wake_ups;
 pub(crate) mod window_costs;
@@ -36,6 +37,7 @@ use self::new_policy::NewPolicy;
 use self::progress::Progress;
 use self::snapshots::SnapshotRequests;
 use self::splits::{CycleSplitPlans, SplitPlans};
+use self::threads::WorkingThreads;
 use self::uplink::Uplink;
 use self::wake_ups::WakeUps;
 use self::window_costs::WindowCosts;
@@ -52,6 +54,7 @@ pub(crate) struct RunState {
     pub credit: Credit,
     pub progress: Progress,
     pub wake_ups: WakeUps,
+    pub threads: WorkingThreads,
     pub snapshots: SnapshotRequests,
     pub splits: SplitPlans,
     pub window_costs: WindowCosts,
@@ -97,6 +100,7 @@ impl RunState {
             credit: Credit::new(limits),
             progress: Progress::new(topology.plan.sinks.len(), first_cycle),
             wake_ups: WakeUps::new(topology.layout.first_worker(), workers),
+            threads: WorkingThreads::default(),
             snapshots: SnapshotRequests::default(),
             splits: SplitPlans::new(topology),
             window_costs: WindowCosts::new(topology),

@@ -49,11 +49,12 @@ pub(crate) fn launch(
             (builders, others, Some(group))
         }
     };
-    let parts: Vec<_> = parts.into_iter().map(|parts| Mutex::new(Some(parts))).collect();
+    let with_count = |parts| Mutex::new(Some((parts, run_state.threads.begin())));
+    let parts: Vec<_> = parts.into_iter().map(with_count).collect();
     let (first, run_state) = (run_state.topology().layout.first_worker(), Arc::clone(run_state));
     let started = execute_from(builders, others, WorkerConfig::default(), move |timely_worker| {
         let taken = parts[timely_worker.index() - first].lock().map(|mut parts| parts.take());
-        if let Ok(Some(parts)) = taken {
+        if let Ok(Some((parts, _working))) = taken {
             let body = || {
                 worker::run(timely_worker, parts);
                 Ok(())

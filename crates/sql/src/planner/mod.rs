@@ -443,7 +443,8 @@ impl Planner {
         self.check_entrances(plan).map_err(|cause| DataFusionError::External(cause.into()))?;
         let settings = self.settings_of_query();
         let instructions = self.instructions(|| Requested::Query(statement.text.clone()));
-        Prepared::shown(plan, QueryContext::new(&settings, max_latency, instructions))
+        let context = QueryContext::new(&settings, max_latency, instructions).in_turns(&self.turns);
+        Prepared::shown(plan, context)
     }
 
     /// The settings for a single query. The rows of kept views are only in this process, and so are queries that may

@@ -14,7 +14,9 @@ use tidemill_engine::MemoryBudget;
 use crate::logical::ProcessNode;
 use crate::query::first_rows::FirstRowsSpec;
 use crate::refusal::refuse;
-use crate::translate::{Kind, Relation, StateLimits, Translator, is_static, read_static, scan_of};
+use crate::translate::{Kind, Relation, StateLimits, Translator, is_static, read_static_in_turns, scan_of};
+use crate::turns::Turns;
+use tidemill_trees::nodes::{PlanTree, Tree};
 
 /// A query divided into the parts that stream and the rest, which is computed at the end.
 #[derive(Clone)]
@@ -23,6 +25,8 @@ pub(crate) struct DividedQuery {
     plan: LogicalPlan,
     /// The parts that stream.
     pub parts: Vec<Part>,
+    /// The turns in which the rest is computed.
+    turns: Arc<dyn Turns>,
 }
 
 /// A part of a query that streams.
@@ -49,7 +53,7 @@ impl DividedQuery {
     pub fn divide(plan: &LogicalPlan, limits: &StateLimits) -> Result<DividedQuery> {
         let mut divider = PlanDivider { limits, parts: Vec::new() };
         let rest = divider.divide(plan, None)?;
-        Ok(DividedQuery { plan: rest, parts: divider.parts })
+        Ok(DividedQuery { plan: rest, parts: divider.parts, turns: Arc::clone(&limits.turns) })
     }
 
     /// The answer, given the rows of each part.
@@ -62,7 +66,7 @@ impl DividedQuery {
             let scan = scan_of(scan.table_name.clone(), rows, scan.projection.clone())?;
             Ok(Transformed::yes(scan.build()?))
         });
-        crate::logical::shown_rows(crate::translate::batch_answer(plan.data()?, memory)?)
+        crate::logical::shown_rows(crate::translate::batch_answer(plan.data()?, memory, &*self.turns)?)
     }
 }
 
@@ -87,7 +91,11 @@ impl PlanDivider<'_> {
             return Ok(plan.clone());
         }
         if is_static(plan) {
-            return table_of(read_static(plan, &self.limits.memory)?, plan, None);
+            return table_of(
+                read_static_in_turns(plan, &self.limits.memory, &*self.limits.turns)?,
+                plan,
+                None,
+            );
         }
         let translator = Translator::new("part", &[plan], self.limits.clone());
         match translator.and_then(|mut translator| translator.output(plan)) {

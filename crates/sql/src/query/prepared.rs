@@ -15,6 +15,7 @@ use crate::query::unselected_key::WithKey;
 use crate::settings::Settings;
 use crate::split_profiles::{RequestedSplits, requested_splits};
 use crate::translate::{Kind, Relation, Role, StateLimits, Translator, UsedSource};
+use crate::turns::{AtOnce, Turns};
 use tidemill_operators::FailedResults;
 use tidemill_operators::watermark::LateRows;
 
@@ -82,12 +83,20 @@ pub(crate) struct QueryContext<'a> {
     pub instructions: Vec<u8>,
     /// What it may hold.
     pub memory: MemoryBudget,
+    /// The turns in which it reads tables, and computes what is answered at its end.
+    pub turns: Arc<dyn Turns>,
 }
 
 impl<'a> QueryContext<'a> {
     /// Those of a query with these settings.
     pub fn new(settings: &'a Settings, max_latency: Option<Duration>, instructions: Vec<u8>) -> Self {
-        QueryContext { settings, max_latency, instructions, memory: settings.memory_of_query() }
+        let memory = settings.memory_of_query();
+        QueryContext { settings, max_latency, instructions, memory, turns: Arc::new(AtOnce) }
+    }
+
+    /// In turns with other queries.
+    pub fn in_turns(self, turns: &Arc<dyn Turns>) -> Self {
+        QueryContext { turns: Arc::clone(turns), ..self }
     }
 
     /// Those of a query that is only checked or shown, and never runs.
@@ -251,6 +260,7 @@ fn limits(context: &QueryContext<'_>) -> StateLimits {
         rows_max: settings.max_state_rows,
         workers: u32::try_from(settings.workers.max(1) * settings.processes).unwrap_or(u32::MAX),
         memory: context.memory.clone(),
+        turns: Arc::clone(&context.turns),
     }
 }
 

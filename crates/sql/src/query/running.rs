@@ -23,6 +23,9 @@ use crate::query::suspects::suspects;
 use crate::query::view::{RowStorage, ViewHandle};
 use crate::split_profiles::{RequestedSplits, SplitProfiles};
 
+/// How often it is looked whether a query has ended, and after its deadline.
+const LOOK: Duration = Duration::from_millis(2);
+
 /// A running query. Dropping it stops it at once.
 pub struct RunningQuery {
     pub(crate) running: Option<Running>,
@@ -118,6 +121,17 @@ impl RunningQuery {
         failed || self.feeds.iter().all(|(_, feed)| feed.status().ended)
     }
 
+    /// Whether its answer comes only when all input has ended.
+    pub fn is_answered_at_end(&self) -> bool {
+        self.collected.is_some()
+    }
+
+    /// Waits until [`wait`](RunningQuery::wait) has nothing to wait for, at most for some time; returns whether that is so. What is then
+    /// left is to compute the answer, if it comes at the end.
+    pub fn wait_for_end(&self, time_max: Duration) -> bool {
+        self.running.as_ref().is_none_or(|running| running.wait_for_end(time_max))
+    }
+
     /// The bound on the time from arrival to result.
     pub fn max_latency(&self) -> Option<Duration> {
         self.max_latency
@@ -128,9 +142,7 @@ impl RunningQuery {
     /// # Errors
     /// Why it stopped before its end.
     pub fn wait(mut self) -> Result<(QueryStatus, Option<RecordBatch>), Cause> {
-        while !self.has_ended() {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        while !self.has_ended() && !self.wait_for_end(LOOK) {}
         let running =
             self.running.take().ok_or_else(|| Cause::bug("the end of the query was already awaited"))?;
         let engine = running.join().map_err(|error| self.cause_of_end(error))?;

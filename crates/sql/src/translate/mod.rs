@@ -63,6 +63,7 @@ pub(crate) use static_table::{
 use crate::refusal::refuse;
 use crate::relations::stream_process::StreamProcess;
 use crate::split_profiles::SplitTexts;
+use crate::turns::Turns;
 
 /// The bounds on a query's state, and how it is divided.
 #[derive(Clone)]
@@ -78,6 +79,8 @@ pub(crate) struct StateLimits {
     pub workers: u32,
     /// The memory for tables that are read completely.
     pub memory: MemoryBudget,
+    /// The turns in which they are read.
+    pub turns: Arc<dyn Turns>,
 }
 
 /// Translates the queries of one run into one plan.

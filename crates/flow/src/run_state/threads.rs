@@ -1,0 +1,59 @@
+//! How many threads of a run still work.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::sync::lock;
+
+/// The threads of a run in this process that process cycles: its workers, and those of its sinks.
+#[derive(Clone, Default)]
+pub(crate) struct WorkingThreads(Arc<Count>);
+
+#[derive(Default)]
+struct Count {
+    threads: Mutex<usize>,
+    changed: Condvar,
+}
+
+/// A thread counts until this is dropped.
+pub(crate) struct Working(WorkingThreads);
+
+impl WorkingThreads {
+    /// One more will work. To be called before it starts, so that nobody takes the run for ended before.
+    pub fn begin(&self) -> Working {
+        *lock(&self.0.threads) += 1;
+        Working(self.clone())
+    }
+
+    /// Waits until none works any more, at most for some time; returns whether none does.
+    pub fn wait_for_end(&self, time_max: Duration) -> bool {
+        let waited =
+            self.0.changed.wait_timeout_while(lock(&self.0.threads), time_max, |threads| *threads > 0);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let count = &(self.0).0;
+        *lock(&count.threads) -= 1;
+        count.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_there_once_each_thread_has_ended() {
+        let threads = WorkingThreads::default();
+        assert!(threads.wait_for_end(Duration::ZERO), "none has begun");
+        let (first, second) = (threads.begin(), threads.begin());
+        drop(first);
+        assert!(!threads.wait_for_end(Duration::from_millis(1)));
+        let ending = std::thread::spawn(move || drop(second));
+        assert!(threads.wait_for_end(Duration::from_secs(60)));
+        assert!(ending.join().is_ok());
+    }
+}
