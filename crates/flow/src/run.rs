@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crossbeam_channel::unbounded;
 use tidemill_core::clock::Clock;
-use tidemill_core::error::Cause;
 use tidemill_core::snapshot::{Snapshot, StateSource};
 use tidemill_core::{CommitGuard, CutLog, MemoryCutLog, Sink, SystemClock};
 use tidemill_plan::{CyclePolicy, Limits, Plan};
@@ -28,6 +27,7 @@ use crate::run_state::RunState;
 use crate::run_state::costs::CostMeasurement;
 use crate::run_state::cycle_costs::CycleCosts;
 use crate::run_state::splits;
+use crate::snapshots::Snapshots;
 use crate::split_optimizer::SplitOptimizer;
 use crate::stages::committer::Committer;
 use crate::stages::sink_stage::SinkHandover;
@@ -75,7 +75,7 @@ pub struct Settings {
     pub profile_splits: bool,
     /// How partitions move between workers. With a pool they stay: the bounds of its queries are computed for fixed places.
     pub rebalancing: Rebalancing,
-    /// Whether the state at the end of the last cycle is snapshotted, see [`Snapshots::of_end`].
+    /// Whether the state at the end of the last cycle is snapshotted, see [`Snapshots::of_end`](crate::Snapshots::of_end).
     pub snapshot_at_end: bool,
 }
 
@@ -306,35 +306,6 @@ fn check_limits(cycles: &CyclePolicy, limits: &Limits) -> Result<(), FlowError> 
     }
 }
 
-/// Requests snapshots of a running query.
-#[derive(Clone)]
-pub struct Snapshots {
-    run_state: Arc<RunState>,
-    parts: usize,
-}
-
-impl Snapshots {
-    /// See [`Running::snapshot`].
-    ///
-    /// # Errors
-    /// If the query has ended, or stops before the snapshot is complete.
-    pub fn take(&self) -> Result<Snapshot, FlowError> {
-        let snapshot = self.run_state.take_snapshot(self.parts);
-        snapshot.ok_or_else(|| self.run_state.failure().unwrap_or_else(ended_before_snapshot).into())
-    }
-
-    /// The state at the end of the last cycle, once the query has ended and if its settings request it. Can be taken
-    /// once.
-    pub fn of_end(&self) -> Option<Snapshot> {
-        self.run_state.snapshots.take_end()
-    }
-
-    /// Stops the query.
-    pub fn fail(&self, part: &str, cause: Cause) {
-        self.run_state.fail(Failure::Engine { part: part.into(), cause });
-    }
-}
-
 impl Running {
     /// The gateway of the source with this index; each can be taken once. The query ends when all gateways have been
     /// dropped, so [`join`](Running::join) drops those that were not taken.
@@ -442,7 +413,7 @@ impl Running {
 
     /// A handle to request snapshots from another thread, while this one waits for the end.
     pub fn snapshots(&self) -> Snapshots {
-        Snapshots { run_state: Arc::clone(&self.run_state), parts: self.snapshot_parts }
+        Snapshots::new(&self.run_state, self.snapshot_parts)
     }
 
     /// Waits until everything has ended and [`join`](Running::join) need not wait, at most for some time; returns whether it has. Other
@@ -500,11 +471,4 @@ impl Drop for Running {
         self.gateways.clear();
         self.wait();
     }
-}
-
-fn ended_before_snapshot() -> Failure {
-    let cause = Cause::user(
-        "the query has ended and its state is gone; take the snapshot before its last gateway is dropped",
-    );
-    Failure::Engine { part: "snapshot".into(), cause }
 }
