@@ -81,7 +81,7 @@ impl Prepared {
             }
             Answer::AtEnd(finish) => {
                 let (sinks, rows) = self.collecting_sinks(finish)?;
-                (sinks, Some(CollectedParts { finish: finish.clone(), rows }))
+                (sinks, Some(CollectedParts { finish: (**finish).clone(), rows }))
             }
         };
         Ok(Opened { prepared: self, journal: None, sinks, views: Vec::new(), collected, enough })

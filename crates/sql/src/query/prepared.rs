@@ -72,7 +72,7 @@ pub(crate) enum Answer {
     /// The first rows of the output.
     First(u64),
     /// One table, when all input has ended.
-    AtEnd(DividedQuery),
+    AtEnd(Box<DividedQuery>),
 }
 
 /// The circumstances of a query, on which its answer does not depend.
@@ -168,7 +168,7 @@ impl Prepared {
         let parts: Vec<(String, LogicalPlan)> =
             parts.map(|(index, part)| (format!("part {index}"), part.plan.clone())).collect();
         let (dataflow, outputs) = translated("query", &parts, &context, true)?;
-        Ok(Prepared::new(dataflow, outputs, Answer::AtEnd(finish), context))
+        Ok(Prepared::new(dataflow, outputs, Answer::AtEnd(Box::new(finish)), context))
     }
 
     fn new(dataflow: Dataflow, outputs: Vec<Output>, answer: Answer, context: QueryContext<'_>) -> Prepared {
