@@ -107,7 +107,7 @@ impl Execution {
         self.running.wait_for_end(time_max)
     }
 
-    /// Waits for the end, and computes the answer if it comes then, in turn with other readers.
+    /// Waits for the end, and computes the answer if it comes then; a cancellation ends that, too.
     pub(crate) fn end(self) -> Result<QueryEnd, Cause> {
         if self.phase == Phase::Abandoned || self.is_given_up() {
             return Ok(QueryEnd::Abandoned);

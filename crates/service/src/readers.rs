@@ -81,6 +81,22 @@ impl Turns for SessionTurns {
         let planned = self.planned().take();
         Ok(Box::new(planned.map_or_else(|| self.turn(), Ok)?))
     }
+
+    fn resume(&self) -> Result<Box<dyn Turn>, Cause> {
+        Ok(Box::new(ResumedTurn(self.cancellation.of_statement())))
+    }
+}
+
+/// The turn of a query that waits for nobody any more.
+struct ResumedTurn(StatementCancellation);
+
+impl Turn for ResumedTurn {
+    fn go_on(&mut self) -> Result<(), Cause> {
+        match self.0.is_cancelled() {
+            true => Err(Cause::operation("the query was cancelled")),
+            false => Ok(()),
+        }
+    }
 }
 
 struct SessionTurn {

@@ -14,6 +14,15 @@ pub trait Turns: Send + Sync {
     /// # Errors
     /// Why it may not.
     fn begin(&self) -> Result<Box<dyn Turn>, Cause>;
+
+    /// Continues a query that has read its input, with what is answered at its end. It should not wait once more behind others that have
+    /// not begun.
+    ///
+    /// # Errors
+    /// Why it may not continue.
+    fn resume(&self) -> Result<Box<dyn Turn>, Cause> {
+        self.begin()
+    }
 }
 
 /// A turn of a query.

@@ -14,7 +14,7 @@ use tidemill_engine::MemoryBudget;
 use crate::logical::ProcessNode;
 use crate::query::first_rows::FirstRowsSpec;
 use crate::refusal::refuse;
-use crate::translate::{Kind, Relation, StateLimits, Translator, is_static, read_static_in_turns, scan_of};
+use crate::translate::{Kind, Relation, StateLimits, Translator, is_static, read_static, scan_of};
 use crate::turns::Turns;
 use tidemill_trees::nodes::{PlanTree, Tree};
 
@@ -25,7 +25,7 @@ pub(crate) struct DividedQuery {
     plan: LogicalPlan,
     /// The parts that stream.
     pub parts: Vec<Part>,
-    /// The turns in which the rest is computed.
+    /// Whose turns the rest has.
     turns: Arc<dyn Turns>,
 }
 
@@ -91,11 +91,7 @@ impl PlanDivider<'_> {
             return Ok(plan.clone());
         }
         if is_static(plan) {
-            return table_of(
-                read_static_in_turns(plan, &self.limits.memory, &*self.limits.turns)?,
-                plan,
-                None,
-            );
+            return table_of(read_static(plan, &self.limits.memory)?, plan, None);
         }
         let translator = Translator::new("part", &[plan], self.limits.clone());
         match translator.and_then(|mut translator| translator.output(plan)) {

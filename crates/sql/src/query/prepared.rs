@@ -83,7 +83,7 @@ pub(crate) struct QueryContext<'a> {
     pub instructions: Vec<u8>,
     /// What it may hold.
     pub memory: MemoryBudget,
-    /// The turns in which it reads tables, and computes what is answered at its end.
+    /// Whose turns what is answered at its end has.
     pub turns: Arc<dyn Turns>,
 }
 

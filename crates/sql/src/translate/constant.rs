@@ -9,7 +9,7 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::LogicalPlan;
 
 use super::columns::schema_of;
-use super::{Kind, Relation, Role, Translator, UsedSource, read_static_in_turns};
+use super::{Kind, Relation, Role, Translator, UsedSource, read_static};
 use crate::relations::projected::Projected;
 use crate::relations::single_batch_source::SingleBatchSource;
 use crate::relations::source_definition::SourceDefinition;
@@ -17,7 +17,7 @@ use crate::relations::source_definition::SourceDefinition;
 impl Translator {
     /// A plan that reads only tables.
     pub(super) fn constant(&mut self, plan: &LogicalPlan) -> Result<Relation> {
-        let rows = read_static_in_turns(plan, &self.limits.memory, &*self.limits.turns)?;
+        let rows = read_static(plan, &self.limits.memory)?;
         self.constant_rows(plan.schema(), rows)
     }
 

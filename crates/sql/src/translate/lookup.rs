@@ -10,7 +10,7 @@ use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, Lo
 
 use super::columns::{schema_of, stream_schema, unique};
 use super::not_streaming::join_words;
-use super::{Relation, Role, Translator, as_column, is_static, read_static_in_turns, refuse};
+use super::{Relation, Role, Translator, as_column, is_static, read_static, refuse};
 use crate::limit_reached::limit_reached;
 
 impl Translator {
@@ -33,7 +33,7 @@ impl Translator {
         let same = lit(SAME_KEY);
         let stream_keys = if is_crossed { vec![&same] } else { stream_keys };
         let stream = self.side(relation, stream_plan, &stream_keys)?;
-        let table = read_static_in_turns(table_plan, &self.limits.memory, &*self.limits.turns)?;
+        let table = read_static(table_plan, &self.limits.memory)?;
         let places: Option<Vec<usize>> =
             table_keys.iter().map(|key| as_column(key, table_plan.schema())).collect();
         let Some(mut places) = places else {

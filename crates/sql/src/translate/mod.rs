@@ -79,7 +79,7 @@ pub(crate) struct StateLimits {
     pub workers: u32,
     /// The memory for tables that are read completely.
     pub memory: MemoryBudget,
-    /// The turns in which they are read.
+    /// Whose turns what is computed at the end has.
     pub turns: Arc<dyn Turns>,
 }
 

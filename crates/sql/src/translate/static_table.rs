@@ -182,13 +182,13 @@ fn take(
     Ok((batches, true))
 }
 
-/// DataFusion's answer to a plan over tables in memory, in turns with other queries.
+/// DataFusion's answer to a plan over tables in memory, for a query that began before.
 pub(crate) fn batch_answer(
     plan: LogicalPlan,
     memory: &MemoryBudget,
     turns: &dyn Turns,
 ) -> Result<RecordBatch> {
-    answer_in_turns(plan, memory, turns.begin().map_err(turn_refused)?)
+    answer_in_turns(plan, memory, turns.resume().map_err(turn_refused)?)
 }
 
 fn answer_in_turns(plan: LogicalPlan, memory: &MemoryBudget, mut turn: Box<dyn Turn>) -> Result<RecordBatch> {
