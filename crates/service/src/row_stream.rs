@@ -87,7 +87,9 @@ impl Iterator for RowStream {
                 _ if is_over => return self.last(),
                 ReceiveOutcome::Nothing => {}
                 // The sinks have ended, or there are none because the query is answered at its end.
-                ReceiveOutcome::End => drop(execution.wait_for_end(wait)),
+                ReceiveOutcome::End => {
+                    execution.wait_for_end(wait);
+                }
             }
         }
     }

@@ -20,7 +20,6 @@ use crate::split_profiles::requested_splits;
 use crate::statement::{Statement, StatementKind, parse};
 use crate::text::TextError;
 use crate::translate::{self, GivenStream, Kind, Role, StateLimits, Translator, UsedSource};
-use crate::turns::AtOnce;
 
 /// Queries in SQL that are added to a plan which a program builds. They read the program's streams and the sources that
 /// they declare themselves.
@@ -240,7 +239,6 @@ impl EmbeddedQueries {
             rows_max: settings.max_state_rows,
             workers: u32::try_from(settings.workers.max(1)).unwrap_or(u32::MAX),
             memory: settings.memory_of_query(),
-            turns: Arc::new(AtOnce),
         }
     }
 }

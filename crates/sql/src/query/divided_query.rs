@@ -25,7 +25,7 @@ pub(crate) struct DividedQuery {
     plan: LogicalPlan,
     /// The parts that stream.
     pub parts: Vec<Part>,
-    /// Whose turns the rest has.
+    /// The turns of its reader, who may cancel the computing of the rest.
     turns: Arc<dyn Turns>,
 }
 
@@ -50,10 +50,10 @@ fn part_name(index: usize) -> String {
 
 impl DividedQuery {
     /// Divides a query over input that ends, at the highest nodes that stream.
-    pub fn divide(plan: &LogicalPlan, limits: &StateLimits) -> Result<DividedQuery> {
+    pub fn divide(plan: &LogicalPlan, limits: &StateLimits, turns: &Arc<dyn Turns>) -> Result<DividedQuery> {
         let mut divider = PlanDivider { limits, parts: Vec::new() };
         let rest = divider.divide(plan, None)?;
-        Ok(DividedQuery { plan: rest, parts: divider.parts, turns: Arc::clone(&limits.turns) })
+        Ok(DividedQuery { plan: rest, parts: divider.parts, turns: Arc::clone(turns) })
     }
 
     /// The answer, given the rows of each part.

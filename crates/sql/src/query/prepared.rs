@@ -83,7 +83,7 @@ pub(crate) struct QueryContext<'a> {
     pub instructions: Vec<u8>,
     /// What it may hold.
     pub memory: MemoryBudget,
-    /// Whose turns what is answered at its end has.
+    /// The turns of its reader, who may cancel what is computed at its end.
     pub turns: Arc<dyn Turns>,
 }
 
@@ -94,7 +94,7 @@ impl<'a> QueryContext<'a> {
         QueryContext { settings, max_latency, instructions, memory, turns: Arc::new(AtOnce) }
     }
 
-    /// In turns with other queries.
+    /// With the turns of a reader.
     pub fn in_turns(self, turns: &Arc<dyn Turns>) -> Self {
         QueryContext { turns: Arc::clone(turns), ..self }
     }
@@ -163,7 +163,7 @@ impl Prepared {
 
     /// A query that is answered when its input has ended.
     fn finished(query: &LogicalPlan, context: QueryContext<'_>) -> Result<Prepared> {
-        let finish = DividedQuery::divide(query, &limits(&context))?;
+        let finish = DividedQuery::divide(query, &limits(&context), &context.turns)?;
         let parts = finish.parts.iter().enumerate();
         let parts: Vec<(String, LogicalPlan)> =
             parts.map(|(index, part)| (format!("part {index}"), part.plan.clone())).collect();
@@ -260,7 +260,6 @@ fn limits(context: &QueryContext<'_>) -> StateLimits {
         rows_max: settings.max_state_rows,
         workers: u32::try_from(settings.workers.max(1) * settings.processes).unwrap_or(u32::MAX),
         memory: context.memory.clone(),
-        turns: Arc::clone(&context.turns),
     }
 }
 

@@ -63,10 +63,9 @@ pub(crate) use static_table::{
 use crate::refusal::refuse;
 use crate::relations::stream_process::StreamProcess;
 use crate::split_profiles::SplitTexts;
-use crate::turns::Turns;
 
 /// The bounds on a query's state, and how it is divided.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct StateLimits {
     /// Logical partitions of each operator with keys.
     pub partitions: u32,
@@ -79,8 +78,6 @@ pub(crate) struct StateLimits {
     pub workers: u32,
     /// The memory for tables that are read completely.
     pub memory: MemoryBudget,
-    /// Whose turns what is computed at the end has.
-    pub turns: Arc<dyn Turns>,
 }
 
 /// Translates the queries of one run into one plan.
