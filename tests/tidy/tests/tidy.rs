@@ -1,6 +1,6 @@
 //! The repository keeps its rules. They are listed in the documentation of `tidemill_tidy`:
 //!
-//! * `timely`, `datafusion`: one crate alone depends on the first, one and its trees on the second.
+//! * `timely`, `datafusion`: only `tidemill-flow` depends on the first, only `tidemill-sql` and `tidemill-trees` on the second.
 //! * `edges`: packages depend on each other downwards only.
 //! * `cycles`: modules of a crate do not import each other in circles.
 //! * `features`: what is expensive is built with one set of features.
