@@ -12,7 +12,8 @@
 #![allow(unsafe_code)]
 
 use libmimalloc_sys::{
-    mi_collect, mi_option_large_os_pages, mi_option_set, mi_option_set_enabled, mi_option_t,
+    mi_option_large_os_pages, mi_option_set, mi_option_set_enabled, mi_option_t, mi_thread_done,
+    mi_thread_init,
 };
 pub use mimalloc::MiMalloc as Allocator;
 
@@ -22,9 +23,6 @@ const PURGE_DELAY: mi_option_t = 15;
 /// How often memory that is free is given back, in milliseconds (decision 0128). The allocator then gives back all that is free, also what
 /// was used a moment ago and is needed again at once.
 const PURGE_DELAY_MS: std::ffi::c_long = 300_000;
-
-/// How often the allocator looks at an empty page before it frees the page (`MI_RETIRE_CYCLES` of the allocator).
-const RETIRE_CYCLES: usize = 16;
 
 /// Asks for huge pages for all memory that is reserved from now on, where the system offers them. Memory that is free is given back some
 /// minutes later. Call it at the beginning of `main`.
@@ -36,16 +34,19 @@ pub fn tune() {
     }
 }
 
-/// Lets other threads use what this thread has freed. The allocator keeps one empty page for each size and thread, 64 KiB or more of each.
-/// A thread that has planned a query keeps megabytes in this way. It takes some microseconds.
+/// Lets other threads use what is free in the memory of this thread. The allocator gives each thread pages of 64 KiB or more for each size of
+/// its objects, so a thread that keeps one small object of each size keeps megabytes. Its pages then belong to nobody, and whoever needs
+/// objects of that size uses what is free in them. It takes some microseconds, and the thread's next objects some more.
 ///
 /// ```
 /// drop(vec![0_u8; 100_000]);
 /// tidemill_allocator::release();
 /// ```
 pub fn release() {
-    for _ in 0..RETIRE_CYCLES {
-        // SAFETY: only frees pages of this thread on which nothing lives. It does not force anything, so no memory goes to the system.
-        unsafe { mi_collect(false) };
+    // SAFETY: objects stay valid, and may be freed by any thread. The thread begins again at once: at its end, the allocator must find a
+    // heap that lives.
+    unsafe {
+        mi_thread_done();
+        mi_thread_init();
     }
 }
