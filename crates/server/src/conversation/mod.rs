@@ -103,8 +103,8 @@ pub(crate) struct Conversation<'a> {
     inserted: InsertedRows,
     /// How often the session had been cancelled before the newest request.
     cancelled_before: u32,
-    /// The processor time of its thread when what that had freed was last given to others.
-    released_ns: u64,
+    /// The processor time of its thread when what is free in its memory was last given to others.
+    released_ns: Option<u64>,
 }
 
 /// What is kept of a session whose client sends nothing.
@@ -152,7 +152,7 @@ impl<'a> Conversation<'a> {
             savepoints: Vec::new(),
             inserted: InsertedRows::default(),
             cancelled_before: 0,
-            released_ns: 0,
+            released_ns: None,
         }
     }
 

@@ -5,6 +5,9 @@ use std::io::{self, Read};
 use super::{Body, Malformed};
 use crate::report::{PROGRAM_LIMIT, PROTOCOL_VIOLATION, Report};
 
+/// A message has room for so many bytes at once if it announces them. Growing through all sizes would take a page of memory for each.
+const ANNOUNCED_BYTES_MAX: usize = 8 * 1024;
+
 /// A message of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Request {
@@ -93,8 +96,8 @@ pub(crate) fn read_request(
     if bytes > bytes_max {
         return Err(RequestError::TooLong { bytes, bytes_max });
     }
-    // Grows with what comes, not with what is announced.
-    let mut body = Vec::new();
+    // Beyond that, it grows with what comes, not with what is announced.
+    let mut body = Vec::with_capacity(bytes.min(ANNOUNCED_BYTES_MAX));
     stream.take(bytes as u64).read_to_end(&mut body)?;
     if body.len() < bytes {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
