@@ -12,7 +12,7 @@ use super::read_permits::ReadPermits;
 use crate::quotas::ClientQuota;
 
 /// The most bytes that are read at once. They lie on the thread's stack until there is room for them in the queue.
-const READ_BYTES: usize = 32 * 1024;
+const READ_BYTES: usize = 64 * 1024;
 /// The fewest bytes that are read at once, however large the rows can be that they become.
 const READ_BYTES_MIN: usize = 256;
 /// One read takes at most this part of the room.

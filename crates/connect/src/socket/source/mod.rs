@@ -58,7 +58,7 @@ pub struct SocketSettings {
     pub line_protocol: LineProtocolSettings,
     /// When listening: the most connections at a time; for a further one, the idlest is closed, if it has sent nothing for
     /// [`idle_for_another`](SocketSettings::idle_for_another), or nothing ever and is there for a second; otherwise the further one is, and is counted as a fault. Each
-    /// takes a thread with a buffer of 32 KiB.
+    /// takes a thread with a buffer of 64 KiB.
     pub connections_max: usize,
     /// A connection that sends nothing for this long is closed; `None`: never.
     pub idle_timeout: Option<Duration>,

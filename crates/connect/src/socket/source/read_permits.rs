@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use super::queue_room::RoomShare;
 
-/// The number of reads per connection whose rows the query need not have taken yet: one is decoded while the other
-/// waits. What is read is lost if the process ends, so a connection reads no further.
-const READS_AHEAD: usize = 2;
+/// The number of reads per connection whose rows the query need not have taken yet: some are decoded while a cycle of others is stored, so that
+/// a fast sender fills the next cycle. With half as much in them, cycles are so small that storing each takes longer than all else.
+/// What is read is lost if the process ends, so a connection reads no further.
+const READS_AHEAD: usize = 4;
 
 /// Permits for a number of reads. One is taken before each read of the socket.
 #[derive(Debug)]
