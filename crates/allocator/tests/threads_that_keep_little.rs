@@ -36,7 +36,26 @@ fn resident_bytes() -> Result<usize, Box<dyn Error>> {
 }
 
 #[test]
+fn a_thread_goes_on_after_its_release() -> Result<(), Box<dyn Error>> {
+    let release = || {
+        for _ in 0..3 {
+            tidemill_allocator::release();
+            assert_eq!(vec![7_u8; 100_000].iter().map(|byte| usize::from(*byte)).sum::<usize>(), 700_000);
+        }
+    };
+    // Before and after the program is tuned, on its first thread, and on one that is called as that is.
+    release();
+    tidemill_allocator::tune();
+    release();
+    for name in ["main", "other"] {
+        thread::Builder::new().name(name.into()).spawn(release)?.join().map_err(|_| "the thread panicked")?;
+    }
+    Ok(())
+}
+
+#[test]
 fn threads_share_the_pages_on_which_they_keep_little() -> Result<(), Box<dyn Error>> {
+    tidemill_allocator::tune();
     let (turn, kept_bytes) = (Mutex::new(()), Mutex::new(0));
     let (planned, ends) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
     thread::scope(|scope| {
