@@ -43,7 +43,7 @@ fn a_thread_goes_on_after_its_release() -> Result<(), Box<dyn Error>> {
             assert_eq!(vec![7_u8; 100_000].iter().map(|byte| usize::from(*byte)).sum::<usize>(), 700_000);
         }
     };
-    // Before and after the program is tuned, on its first thread, and on one that is called as that is.
+    // Before and after the program is tuned, on the thread that tunes it, and on one with the name of the first.
     release();
     tidemill_allocator::tune();
     release();

@@ -54,8 +54,8 @@ impl Default for ServerOptions {
 /// So many active sessions may keep what their threads have freed: their next requests need it again.
 const KEEPING_SESSIONS: usize = 32;
 
-/// A thread of theirs has freed little before it has worked for this long. After a quarter of it, reads by key are a third fewer: the
-/// pages that a thread finds then have little that is free.
+/// A thread of theirs has freed little before it has worked for this long. If they are released after a
+/// quarter of it, a thousand clients get 11 to 44 % fewer answers to reads by key (decision 0130).
 const WORK_UNTIL_RELEASE_NS: u64 = 2_000_000;
 
 /// What all connections share.
