@@ -1,4 +1,4 @@
-//! `tidemill serve` with more sessions than the system lets it have open files.
+//! `tidemill serve` with more sessions than the system lets it have open files, and stopped for a while.
 #![cfg(unix)]
 
 mod support;
@@ -102,6 +102,24 @@ fn it_takes_as_many_open_files_as_the_system_permits() {
     let refused = session(port).expect_err("there is one too many");
     assert!(refused.contains(&"C53300".to_owned()), "{refused:?}");
     drop(sessions);
+    signal(&server, "TERM");
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn sessions_outlive_that_the_server_is_stopped_and_continued() {
+    let folder = folder_with(&[]);
+    let (mut server, port) = serve(folder.path(), ":", 10);
+    let mut stream = session(port).unwrap();
+    // In a transaction, a thread waits for what comes next.
+    execute(&mut stream, "BEGIN");
+    for _ in 0..3 {
+        for name in ["STOP", "CONT"] {
+            signal(&server, name);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    assert_eq!(value(&mut stream, "SELECT 6 * 7").as_deref(), Some("42"));
     signal(&server, "TERM");
     assert_eq!(server.wait().unwrap().code(), Some(0));
 }

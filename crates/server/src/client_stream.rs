@@ -80,7 +80,7 @@ impl ClientStream {
 impl Read for &ClientStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.tls.get() {
-            None => (&self.socket).read(buffer),
+            None => receive(&self.socket, buffer),
             Some(tls) => tls.read(&self.socket, buffer),
         }
     }
@@ -103,7 +103,7 @@ impl Write for &ClientStream {
 }
 
 impl Tls {
-    fn read(&self, mut socket: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    fn read(&self, socket: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
         let mut encrypted = [0; PIECE_BYTES];
         loop {
             match lock(&self.connection).reader().read(buffer) {
@@ -112,7 +112,7 @@ impl Tls {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }
-            let count = socket.read(&mut encrypted)?;
+            let count = receive(socket, &mut encrypted)?;
             self.take_in(&encrypted[..count]).inspect_err(|_| drop(self.send_rest(socket)))?;
             self.send_rest(socket)?;
         }
@@ -157,6 +157,16 @@ impl Tls {
         let mut sending = lock(&self.sending);
         encrypt(&mut lock(&self.connection), &mut sending)?;
         send(socket, &mut sending)
+    }
+}
+
+/// Reads what has come. A process that was stopped and continues, as after Ctrl-Z and `fg`, is interrupted while it waits.
+fn receive(mut socket: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match socket.read(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => return read,
+        }
     }
 }
 
