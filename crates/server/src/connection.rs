@@ -1,78 +1,41 @@
 //! One connection, from its first message to its end.
 
-use std::cell::Cell;
-use std::io::{self, BufReader, Read};
-use std::net::Shutdown;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::io::{self, Read};
 use std::time::{Duration, Instant, SystemTime};
 
-use tidemill_service::{Cancellation, Role, Session};
+use tidemill_service::{Role, Session};
 
 use crate::activity::Activity;
 use crate::client_stream::ClientStream;
-use crate::connections::{ConnectionKey, end_at_once};
-use crate::conversation::{Conversation, Idle};
+use crate::connections::ConnectionKey;
+use crate::conversation::Idle;
 use crate::identity::Identity;
-use crate::inbox::Inbox;
 use crate::login::{NoLogin, log_in};
 use crate::report::{ADMIN_SHUTDOWN, INVALID_AUTHORIZATION, NOT_SUPPORTED, Report, TOO_MANY_CONNECTIONS};
 use crate::server_state::ServerState;
 use crate::session_settings::SessionSettings;
-use crate::wire::{RequestError, Startup, Writer, read_request, read_startup};
+use crate::wire::{RequestError, Startup, TransactionStatus, Writer, read_startup};
 
-/// The reader of a connection needs little.
-const READER_STACK_BYTES: usize = 256 * 1024;
 /// How often a client may ask for encryption before it begins.
 const ENCRYPTION_WISHES_MAX: usize = 2;
 
 /// How long a refusal may take: it fits into an empty buffer of the network.
 const REFUSAL_TIME: Duration = Duration::from_millis(100);
 
-/// How long a client may send nothing before its session gives its threads back.
+/// How long a client may send nothing before its session gives its thread back.
 const REST_AFTER: Duration = Duration::from_secs(1);
 
-/// Serves a connection until one side ends it, or until its client sends nothing for some time: what is kept of the session then.
-pub(crate) fn serve(stream: &ClientStream, key: &ConnectionKey, shared: &ServerState) -> Option<Idle> {
-    match begin(stream, key, shared) {
-        Ok(Some(begun)) => go_on(stream, begun, true, shared),
-        Ok(None) => None,
-        Err(error) => {
-            tracing::debug!(%error, process = key.process, "a connection ended before it became a session");
-            let _ = tell(stream, &Report::from(&error));
-            None
-        }
-    }
-}
-
-/// As `serve`, for a session that has begun before.
-pub(crate) fn resume(stream: &ClientStream, idle: Idle, shared: &ServerState) -> Option<Idle> {
-    go_on(stream, idle, false, shared)
-}
-
-fn go_on(stream: &ClientStream, idle: Idle, is_new: bool, shared: &ServerState) -> Option<Idle> {
-    let process = idle.process;
-    let _active = ActiveSession::begin(shared);
-    converse(stream, idle, is_new, shared).unwrap_or_else(|error| {
-        tracing::debug!(%error, process, "a connection broke");
+/// Begins the session of a connection; `None`: the client wants none, or cannot have one.
+pub(crate) fn begin_session(
+    stream: &ClientStream,
+    key: &ConnectionKey,
+    shared: &ServerState,
+) -> Option<Idle> {
+    begin(stream, key, shared).unwrap_or_else(|error| {
+        tracing::debug!(%error, process = key.process, "a connection ended before it became a session");
+        let _ = tell(stream, &Report::from(&error));
         None
     })
-}
-
-/// A session that has threads, for as long as this lives.
-struct ActiveSession<'a>(&'a AtomicUsize);
-
-impl ActiveSession<'_> {
-    fn begin(shared: &ServerState) -> ActiveSession<'_> {
-        shared.active_sessions.fetch_add(1, Ordering::Relaxed);
-        ActiveSession(&shared.active_sessions)
-    }
-}
-
-impl Drop for ActiveSession<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Tells a client why it gets no session, and closes its connection. Waits for nobody who does not read.
@@ -200,7 +163,7 @@ fn begin(
         writer.parameter(name, value)?;
     }
     writer.cancel_key(key.process, key.secret)?;
-    writer.flush()?;
+    writer.ready(TransactionStatus::None)?;
     Ok(Some(Idle::new(session, key.process, identity, settings)))
 }
 
@@ -257,80 +220,4 @@ fn identify(
             Ok(None)
         }
     }
-}
-
-/// Answers what the client sends, while another thread reads it.
-fn converse(
-    stream: &ClientStream,
-    idle: Idle,
-    is_new: bool,
-    shared: &ServerState,
-) -> io::Result<Option<Idle>> {
-    let inbox = Inbox::new(shared.options.message_bytes_max);
-    let cancellation = idle.session.cancellation();
-    let bytes_max = shared.options.message_bytes_max;
-    thread::scope(|scope| {
-        let reader = thread::Builder::new().name("read a client".into()).stack_size(READER_STACK_BYTES);
-        let reading = reader.spawn_scoped(scope, || read(stream, &inbox, &cancellation, bytes_max));
-        let reading = reading.inspect_err(|error| drop(tell(stream, &without_thread(error))));
-        let conversed = reading.and_then(|_| {
-            let mut conversation = Conversation::new(idle, shared, &inbox, Writer::new(stream));
-            if is_new {
-                conversation.greet()?;
-            }
-            conversation.run()
-        });
-        inbox.leave();
-        if !matches!(conversed, Ok(Some(_))) {
-            let _ = stream.socket().shutdown(Shutdown::Read);
-        }
-        conversed
-    })
-}
-
-/// A client's connection, from which reading ends when it sends nothing for some time and its session may rest.
-struct UntilRest<'a> {
-    stream: &'a ClientStream,
-    inbox: &'a Inbox,
-    /// Whether no part of the next message has come.
-    is_between: &'a Cell<bool>,
-}
-
-impl Read for UntilRest<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match (&mut &*self.stream).read(buffer) {
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    if self.is_between.get() && self.inbox.rest() {
-                        return Err(error);
-                    }
-                }
-                read => {
-                    self.is_between.set(false);
-                    return read;
-                }
-            }
-        }
-    }
-}
-
-/// Reads until nothing more comes, and then ends what the session waits for; or until the session rests.
-fn read(stream: &ClientStream, inbox: &Inbox, cancellation: &Cancellation, bytes_max: usize) {
-    let is_between = Cell::new(true);
-    let mut stream = BufReader::new(UntilRest { stream, inbox, is_between: &is_between });
-    let end = loop {
-        is_between.set(stream.buffer().is_empty());
-        match read_request(&mut stream, bytes_max) {
-            Ok(Some((request, bytes))) => {
-                if !inbox.push(request, bytes) {
-                    return;
-                }
-            }
-            Ok(None) => break None,
-            Err(_) if inbox.rests() => return,
-            Err(error) => break Some(error),
-        }
-    };
-    inbox.end(end);
-    end_at_once(cancellation);
 }

@@ -6,25 +6,23 @@ use std::time::Duration;
 
 use crate::wire::{Request, RequestError};
 
-/// Requests in the order in which they came, up to a number of bytes: the reader then waits.
-pub(crate) struct Inbox {
+/// Requests in the order in which they came, up to a number of bytes: the reader then waits. `S` is what is kept of the session while it waits for
+/// its next request without a thread: it is parked here.
+pub(crate) struct Inbox<S> {
     bytes_max: usize,
-    state: Mutex<State>,
+    state: Mutex<State<S>>,
     changed: Condvar,
 }
 
-#[derive(Default)]
-struct State {
+struct State<S> {
     requests: VecDeque<(Request, usize)>,
     bytes: usize,
     /// Nothing more comes; with the reason if it is an error.
     end: Option<Option<RequestError>>,
     /// Nobody takes anything any more.
     is_left: bool,
-    /// Whether the session waits for its next request, and could do so without threads.
-    may_rest: bool,
-    /// Nothing comes for some time, and the session gives its threads back.
-    rests: bool,
+    /// The session waits for its next request, without a thread.
+    parked: Option<S>,
 }
 
 /// What a session gets that waits for its next request.
@@ -32,26 +30,43 @@ pub(crate) enum Next {
     Request(Request),
     /// Nothing more comes.
     End,
-    /// Nothing comes for some time.
+    /// Nothing is there, and the session can wait without a thread.
     Rest,
     /// Nothing has come for as long as it wanted to wait.
     Nothing,
 }
 
-impl Inbox {
-    pub fn new(bytes_max: usize) -> Inbox {
-        Inbox { bytes_max, state: Mutex::default(), changed: Condvar::new() }
+impl<S> State<S> {
+    /// Whether nothing is there that the session can continue with.
+    fn is_empty(&self) -> bool {
+        self.requests.is_empty() && self.end.is_none()
+    }
+}
+
+impl<S> Inbox<S> {
+    pub fn new(bytes_max: usize) -> Self {
+        let (requests, bytes) = (VecDeque::new(), 0);
+        let state = State { requests, bytes, end: None, is_left: false, parked: None };
+        Inbox { bytes_max, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request, when there is room for it; whether anybody takes it.
-    pub fn push(&self, request: Request, bytes: usize) -> bool {
-        let is_full = |state: &mut State| state.bytes > self.bytes_max && !state.is_left;
-        let waited = self.changed.wait_while(self.lock(), is_full);
-        let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+    /// Adds a request, when there is room for it; whether anybody takes it. There is none before the session continues, if it is parked: `wake`
+    /// sees to that.
+    pub fn push(&self, request: Request, bytes: usize, wake: impl FnOnce(S)) -> bool {
+        let is_full = |state: &mut State<S>| state.bytes > self.bytes_max && !state.is_left;
+        let mut state = self.lock();
+        if is_full(&mut state)
+            && let Some(parked) = state.parked.take()
+        {
+            drop(state);
+            wake(parked);
+            state = self.lock();
+        }
+        let mut state = self.changed.wait_while(state, is_full).unwrap_or_else(PoisonError::into_inner);
         // A request without a text takes memory too.
         let bytes = bytes + 64;
         state.bytes += bytes;
@@ -79,20 +94,19 @@ impl Inbox {
         }
     }
 
-    /// As `take`, for a session that gives its threads back if nothing comes for some time, if it `may_rest`, and that has something else to
-    /// do after its `patience`.
+    /// As `take`, for a session that does not wait on its thread if it `may_rest`, and otherwise has something else to do after its `patience`.
     pub fn next(&self, may_rest: bool, patience: Option<Duration>) -> Result<Next, RequestError> {
+        let is_empty = |state: &mut State<S>| state.is_empty();
         let mut state = self.lock();
-        state.may_rest = may_rest;
-        let is_empty = |state: &mut State| state.requests.is_empty() && state.end.is_none() && !state.rests;
-        let mut state = match patience {
-            None => self.changed.wait_while(state, is_empty).unwrap_or_else(PoisonError::into_inner),
-            Some(patience) => {
-                let waited = self.changed.wait_timeout_while(state, patience, is_empty);
-                waited.unwrap_or_else(PoisonError::into_inner).0
-            }
-        };
-        state.may_rest = false;
+        if !may_rest {
+            state = match patience {
+                None => self.changed.wait_while(state, is_empty).unwrap_or_else(PoisonError::into_inner),
+                Some(patience) => {
+                    let waited = self.changed.wait_timeout_while(state, patience, is_empty);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
         if let Some((request, bytes)) = state.requests.pop_front() {
             state.bytes -= bytes;
             self.changed.notify_all();
@@ -100,22 +114,38 @@ impl Inbox {
         }
         match state.end.as_mut().and_then(Option::take) {
             Some(error) => Err(error),
-            None if state.rests => Ok(Next::Rest),
-            None => Ok(if is_empty(&mut state) { Next::Nothing } else { Next::End }),
+            None if state.end.is_some() => Ok(Next::End),
+            None => Ok(if may_rest { Next::Rest } else { Next::Nothing }),
         }
     }
 
-    /// Nothing has come for some time. Whether the session gives its threads back; then nothing may be added any more.
-    pub fn rest(&self) -> bool {
-        let mut state = self.lock();
-        state.rests |= state.may_rest && state.requests.is_empty() && state.end.is_none();
-        self.changed.notify_all();
-        state.rests
+    /// Whether something is there that the session can continue with.
+    pub fn has_next(&self) -> bool {
+        !self.lock().is_empty()
     }
 
-    /// Whether the session gives its threads back.
-    pub fn rests(&self) -> bool {
-        self.lock().rests
+    /// The session waits here for its next request. It comes back if one is there already.
+    pub fn park(&self, idle: S) -> Option<S> {
+        let mut state = self.lock();
+        match state.is_empty() {
+            true => {
+                state.parked = Some(idle);
+                None
+            }
+            false => Some(idle),
+        }
+    }
+
+    /// The session that is parked here, if something is there that it can continue with.
+    pub fn wake(&self) -> Option<S> {
+        let mut state = self.lock();
+        if state.is_empty() { None } else { state.parked.take() }
+    }
+
+    /// Nothing has come for some time. The session that is parked here, if it waits for its next request.
+    pub fn rest(&self) -> Option<S> {
+        let mut state = self.lock();
+        if state.is_empty() { state.parked.take() } else { None }
     }
 
     /// Nobody takes anything any more.
@@ -128,30 +158,66 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use std::thread;
-    use std::time::Duration;
 
     use super::*;
 
+    /// Stands for a session.
+    const SESSION: u32 = 7;
+
+    fn nobody(_: u32) {
+        panic!("nobody is parked");
+    }
+
     #[test]
-    fn a_session_rests_only_while_it_waits_for_its_next_request() {
+    fn a_session_is_parked_only_while_nothing_is_there() {
         let inbox = Inbox::new(1000);
-        assert!(!inbox.rest(), "it does something");
+        assert!(inbox.park(SESSION).is_none());
+        assert!(inbox.wake().is_none(), "nothing has come");
+        assert!(inbox.push(Request::Sync, 0, nobody));
+        assert!(inbox.rest().is_none(), "a request waits");
+        let woken = inbox.wake().expect("a request has come");
+        assert!(inbox.wake().is_none(), "it goes on already");
+        let woken = inbox.park(woken).expect("a request waits");
+        assert!(matches!(inbox.next(true, None), Ok(Next::Request(Request::Sync))));
+        assert!(matches!(inbox.next(true, None), Ok(Next::Rest)));
+        assert!(inbox.park(woken).is_none());
+        assert!(inbox.rest().is_some(), "nothing comes");
+    }
+
+    #[test]
+    fn the_end_wakes_a_session() {
+        let inbox = Inbox::new(1000);
+        assert!(inbox.park(SESSION).is_none());
+        inbox.end(None);
+        assert!(inbox.rest().is_none(), "it is told of the end");
+        let woken = inbox.wake().expect("the connection has ended");
+        assert!(matches!(inbox.next(true, None), Ok(Next::End)));
+        assert!(inbox.park(woken).is_some(), "nothing will wake it");
+    }
+
+    #[test]
+    fn a_session_that_is_parked_goes_on_before_its_reader_waits_for_room() {
+        let inbox = Inbox::new(10);
+        assert!(inbox.park(SESSION).is_none());
+        // A request has come that is longer than all that may wait.
+        assert!(inbox.push(Request::Sync, 100, nobody));
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| inbox.next(true, None));
-            while !inbox.rest() {
-                thread::sleep(Duration::from_millis(1));
-            }
-            assert!(matches!(waiting.join().unwrap(), Ok(Next::Rest)));
+            let takes = |_| {
+                scope.spawn(|| while !matches!(inbox.take(), Ok(None)) {});
+            };
+            assert!(inbox.push(Request::Sync, 100, takes), "its room is made");
+            inbox.end(None);
         });
-        let inbox = Inbox::new(1000);
+    }
+
+    #[test]
+    fn a_session_in_the_middle_of_something_waits_as_long_as_its_patience() {
+        let inbox = Inbox::<u32>::new(1000);
+        assert!(matches!(inbox.next(false, Some(Duration::from_millis(1))), Ok(Next::Nothing)));
         thread::scope(|scope| {
             let waiting = scope.spawn(|| inbox.next(false, None));
-            thread::sleep(Duration::from_millis(20));
-            assert!(!inbox.rest(), "it may not");
-            assert!(inbox.push(Request::Sync, 0));
+            assert!(inbox.push(Request::Sync, 0, nobody));
             assert!(matches!(waiting.join().unwrap(), Ok(Next::Request(Request::Sync))));
         });
-        assert!(inbox.push(Request::Sync, 0));
-        assert!(!inbox.rest(), "a request waits");
     }
 }

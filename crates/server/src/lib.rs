@@ -1,9 +1,10 @@
 //! A server: clients of PostgreSQL over a catalogue and its running queries.
 //!
 //! A [`Server`] listens on an address of this machine and speaks the protocol of PostgreSQL, version 3. Each connection
-//! is a [`Session`](tidemill_service::Session) of a [`Runtime`](tidemill_service::Runtime), with two threads: one reads
-//! what the client sends, so that it notices at once when the client disconnects; the other one executes and answers. A
-//! client that does not read its rows holds back its own query, and nobody else's.
+//! is a [`Session`](tidemill_service::Session) of a [`Runtime`](tidemill_service::Runtime). While its client sends something now and
+//! then, it has a thread that reads, so that it notices at once when the client disconnects. What is asked is executed and answered by a few
+//! threads for all sessions; what waits, as within a transaction, keeps its thread, and another one takes over. A client that does not read its
+//! rows holds back its own query, and nobody else's.
 //!
 //! ```
 //! use std::net::SocketAddr;
@@ -17,6 +18,7 @@
 //! server.stop();
 //! ```
 
+mod active_session;
 mod activity;
 mod authentication;
 mod client_stream;
@@ -44,6 +46,7 @@ mod statement_timeout;
 mod text_rows;
 mod values;
 mod wire;
+mod workers;
 
 pub use self::http::{HttpOptions, HttpServer, OtlpExporter};
 pub use self::log::{KeptLog, KeptLogLayer};

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tidemill_engine::Cause;
 use tidemill_service::Runtime;
 
+use crate::active_session::ActiveSession;
 use crate::authentication::LoginAttempts;
 use crate::client_stream::ClientStream;
 use crate::connection;
@@ -19,6 +20,7 @@ use crate::idle_clients::IdleClients;
 use crate::report::{Report, TOO_MANY_CONNECTIONS};
 use crate::server_state::{ServerOptions, ServerState};
 use crate::spare_descriptor::{SpareDescriptor, is_out_of_descriptors};
+use crate::workers::Workers;
 
 /// Connections that may be there beside the sessions: those that are being opened or have not proved who they are, and those
 /// that only cancel.
@@ -26,8 +28,10 @@ const BEGINNING_MAX: usize = 64;
 /// How long a further one waits for room. A thousand clients that come at once are all served; clients that never begin only delay
 /// the refusal.
 const BEGINNING_WAIT: Duration = Duration::from_secs(2);
-/// Planning takes stack for each level of an expression.
-const STACK_BYTES: usize = 16 * 1024 * 1024;
+/// A thread that reads needs little, and one that begins a session not much more.
+const READER_STACK_BYTES: usize = 1024 * 1024;
+/// So many sessions are answered at once for each processor: one may wait for its turn, or for room in a connection.
+const SLOTS_PER_PROCESSOR: usize = 2;
 /// How long a client that does not read may delay the end of the server.
 const LEAVE_TIME: Duration = Duration::from_secs(2);
 
@@ -59,9 +63,13 @@ impl Server {
         let asks_nobody = address.ip().is_loopback() || options.is_insecure;
         let (runtime, attempts) = (runtime.clone(), LoginAttempts::default());
         let (deadlines, idle_clients) = (Arc::default(), IdleClients::default());
+        let (of_workers, release) = (runtime.clone(), options.release_memory);
+        let at_once = SLOTS_PER_PROCESSOR * thread::available_parallelism().map_or(2, usize::from);
+        let workers = Workers::start(at_once, move || of_workers.be_reader(), release).map_err(cannot)?;
         let shared = ServerState {
             runtime,
             options,
+            workers,
             connections,
             attempts,
             deadlines,
@@ -100,6 +108,7 @@ impl Server {
         }
         let _ = accepting.join();
         self.shared.connections.wait_until_closed(LEAVE_TIME);
+        self.shared.workers.end();
     }
 }
 
@@ -143,29 +152,44 @@ fn open(stream: TcpStream, shared: &Arc<ServerState>) {
     }
     let key = shared.connections.add(Arc::clone(&stream));
     let process = key.process;
-    serve(stream, process, shared, move |stream, shared| connection::serve(stream, &key, shared));
+    on_thread(&Arc::clone(&stream), process, shared, move |shared| {
+        match connection::begin_session(&stream, &key, &shared) {
+            Some(begun) => serve(stream, begun, shared, true),
+            None => close(&stream, process, &shared),
+        }
+    });
 }
 
-/// Serves a connection on a thread of its own. When its client sends nothing for some time, the session waits without a thread.
-fn serve(
-    stream: Arc<ClientStream>,
+/// Does something for a connection on a thread of its own.
+fn on_thread(
+    stream: &ClientStream,
     process: i32,
     shared: &Arc<ServerState>,
-    until_rest: impl FnOnce(&ClientStream, &ServerState) -> Option<Idle> + Send + 'static,
+    work: impl FnOnce(Arc<ServerState>) + Send + 'static,
 ) {
-    let (of_connection, served) = (Arc::clone(shared), Arc::clone(&stream));
-    let thread = thread::Builder::new().name(format!("client {process}")).stack_size(STACK_BYTES);
+    let of_connection = Arc::clone(shared);
+    let thread = thread::Builder::new().name(format!("client {process}")).stack_size(READER_STACK_BYTES);
     let started = thread.spawn(move || {
         of_connection.runtime.be_reader();
-        match until_rest(&served, &of_connection) {
-            Some(idle) => rest(served, idle, of_connection),
-            None => close(&served, process, &of_connection),
-        }
+        work(of_connection);
     });
     if let Err(error) = started {
         tracing::warn!(%error, "cannot start a thread for a connection");
-        connection::refuse(&stream, &connection::without_thread(&error));
+        connection::refuse(stream, &connection::without_thread(&error));
         shared.connections.remove(process);
+    }
+}
+
+/// Reads what a client sends. When it sends nothing for some time, the session waits without a thread.
+fn serve(stream: Arc<ClientStream>, idle: Idle, shared: Arc<ServerState>, is_new: bool) {
+    let session = ActiveSession::new(Arc::clone(&stream), idle, Arc::clone(&shared));
+    if is_new {
+        shared.release_memory();
+    }
+    if let Some(mut idle) = session.read() {
+        drop(session);
+        idle.session.rest();
+        rest(stream, *idle, shared);
     }
 }
 
@@ -174,9 +198,9 @@ fn rest(stream: Arc<ClientStream>, idle: Idle, shared: Arc<ServerState>) {
     let (process, waiting) = (idle.process, Arc::clone(&stream));
     let of_session = Arc::clone(&shared);
     let waits = shared.idle_clients.wait(waiting, move |stream| {
-        let go_on =
-            move |stream: &ClientStream, shared: &ServerState| connection::resume(stream, idle, shared);
-        serve(stream, process, &of_session, go_on);
+        on_thread(&Arc::clone(&stream), process, &of_session, move |shared| {
+            serve(stream, idle, shared, false)
+        });
     });
     if let Err(error) = waits {
         tracing::warn!(%error, "cannot wait for a client");

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidemill_connect::tls::TlsServer;
-use tidemill_engine::{Clock, ThreadTime};
 use tidemill_service::Runtime;
 
 use crate::authentication::LoginAttempts;
 use crate::connections::Connections;
 use crate::deadlines::Deadlines;
 use crate::idle_clients::IdleClients;
+use crate::workers::{KEEPING_THREADS, Workers};
 
 /// The limits of a server.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct ServerOptions {
     /// so is everybody if clients must show certificates.
     pub tls: Option<Arc<TlsServer>>,
     /// Lets other threads use what is free in the memory of the calling thread, if the program's allocator does not do so by itself.
-    /// Threads of sessions call it when they begin, and after an answer, while many sessions are active.
+    /// Threads call it when they have begun a session while many are active, and after answers while many threads answer.
     pub release_memory: Option<fn()>,
 }
 
@@ -51,13 +51,6 @@ impl Default for ServerOptions {
     }
 }
 
-/// So many active sessions may keep what their threads have freed: their next requests need it again.
-const KEEPING_SESSIONS: usize = 32;
-
-/// A thread of theirs has freed little before it has worked for this long. If they are released after a
-/// quarter of it, a thousand clients get 11 to 44 % fewer answers to reads by key (decision 0130).
-const WORK_UNTIL_RELEASE_NS: u64 = 2_000_000;
-
 /// What all connections share.
 pub(crate) struct ServerState {
     pub runtime: Runtime,
@@ -68,24 +61,21 @@ pub(crate) struct ServerState {
     pub deadlines: Arc<Deadlines>,
     /// The sessions whose clients send nothing.
     pub idle_clients: IdleClients,
-    /// How many sessions have threads.
+    /// They answer what the sessions ask.
+    pub workers: Workers,
+    /// How many sessions have a thread that reads.
     pub active_sessions: AtomicUsize,
     /// Whether nobody is asked for a password as long as there are no users.
     pub asks_nobody: bool,
 }
 
 impl ServerState {
-    /// When a session has begun, and after an answer: with many active sessions, what is free in the thread's memory is for all of them.
-    /// `released_ns`: the processor time of the thread when it was last released.
-    pub fn release_memory(&self, released_ns: &mut Option<u64>) {
-        let Some(release) = self.options.release_memory else { return };
-        if self.active_sessions.load(Ordering::Relaxed) <= KEEPING_SESSIONS {
-            return;
-        }
-        let now_ns = ThreadTime.now_ns();
-        if released_ns.is_none_or(|released_ns| now_ns.saturating_sub(released_ns) >= WORK_UNTIL_RELEASE_NS) {
+    /// With many sessions, what is free in the memory of a thread that has begun one is for all.
+    pub fn release_memory(&self) {
+        if let Some(release) = self.options.release_memory
+            && self.active_sessions.load(Ordering::Relaxed) > KEEPING_THREADS
+        {
             release();
-            *released_ns = Some(now_ns);
         }
     }
 

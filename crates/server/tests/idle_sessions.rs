@@ -23,13 +23,13 @@ async fn connect(server: &Server, application: &str) -> Client {
     client
 }
 
-/// The threads of this process that serve clients.
+/// The threads of this process that read what clients send.
 fn threads_of_clients() -> usize {
     let names = fs::read_dir("/proc/self/task").unwrap().filter_map(|task| {
         // A thread may end meanwhile.
         fs::read_to_string(task.unwrap().path().join("comm")).ok()
     });
-    names.filter(|name| name.starts_with("client ") || name.starts_with("read a client")).count()
+    names.filter(|name| name.starts_with("client ")).count()
 }
 
 async fn until_idle(allowed: usize) {
@@ -57,11 +57,11 @@ fn sessions_without_requests_have_no_threads_and_stay_apart() {
             let by_protocol = client.prepare("SELECT CAST($1 AS BIGINT) + 1 AS n").await.unwrap();
             clients.push((client, by_protocol));
         }
-        // A transaction keeps its threads, and what it has read.
+        // A transaction keeps its thread, and what it has read.
         let open = connect(&server, "in a transaction").await;
         open.batch_execute("BEGIN; SET LOCAL application_name = 'within'").await.unwrap();
-        until_idle(2).await;
-        assert_eq!(threads_of_clients(), 2);
+        until_idle(1).await;
+        assert_eq!(threads_of_clients(), 1);
         assert_eq!(server.sessions(), CLIENTS + 1);
         for round in 0..2 {
             for (number, (client, by_protocol)) in clients.iter().enumerate() {
@@ -74,7 +74,7 @@ fn sessions_without_requests_have_no_threads_and_stay_apart() {
                 let partitions = settings.iter().find(|row| row.get::<_, &str>(0) == "partitions").unwrap();
                 assert_eq!(partitions.get::<_, &str>(1), (number + 1).to_string());
             }
-            until_idle(2).await;
+            until_idle(1).await;
         }
         assert_eq!(text(&open, "SHOW application_name").await, "within");
         open.batch_execute("COMMIT").await.unwrap();

@@ -3,6 +3,7 @@
 
 mod support;
 
+use std::cell::Cell;
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -87,6 +88,46 @@ fn a_statement_that_takes_longer_than_it_may_is_cancelled() {
             }
         };
         assert_eq!(found, Some(SqlState::QUERY_CANCELED));
+        drop(server);
+    });
+}
+
+#[test]
+fn what_waits_behind_others_is_cancelled_by_one_request() {
+    run(async {
+        let (server, client) = serve().await;
+        const CLIENTS: usize = 40; // many more than are begun at once
+        let clients = join_all((0..CLIENTS).map(|_| connect(&server))).await;
+        let tokens: Vec<_> = clients.iter().map(Client::cancel_token).collect();
+        let ended = Cell::new(0);
+        let ask = async |client| {
+            let code = code(client, LONG).await;
+            ended.set(ended.get() + 1);
+            code
+        };
+        let asked = join_all(clients.iter().map(ask));
+        let cancel = async || {
+            for token in &tokens {
+                token.cancel_query(NoTls).await.unwrap();
+            }
+        };
+        let cancelled = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            cancel().await;
+            let start = Instant::now();
+            while ended.get() < CLIENTS && start.elapsed() < Duration::from_secs(2) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            // A busy machine may have brought some requests to cancel before their queries.
+            assert!(ended.get() > CLIENTS / 2, "{} of {CLIENTS} were cancelled", ended.get());
+            while ended.get() < CLIENTS {
+                cancel().await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let (codes, ()) = futures_util::future::join(asked, cancelled).await;
+        assert!(codes.iter().all(|code| *code == Some(SqlState::QUERY_CANCELED)), "{codes:?}");
+        assert_eq!(number(&client, "SELECT count(*) AS n FROM many").await, 20_000);
         drop(server);
     });
 }

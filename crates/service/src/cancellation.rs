@@ -30,7 +30,12 @@ impl Cancellation {
 
     /// For a statement that begins now.
     pub(crate) fn of_statement(&self) -> StatementCancellation {
-        StatementCancellation { cancellation: self.clone(), requests: self.requests() }
+        self.of_statement_after(self.requests())
+    }
+
+    /// For a statement for which the requests count that came after these.
+    pub(crate) fn of_statement_after(&self, requests: u32) -> StatementCancellation {
+        StatementCancellation { cancellation: self.clone(), requests }
     }
 }
 

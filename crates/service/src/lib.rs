@@ -62,6 +62,7 @@ mod row_stream;
 mod runtime;
 mod session;
 mod session_plans;
+mod session_turns;
 mod starting;
 mod stopping;
 mod subscribing;

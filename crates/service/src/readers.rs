@@ -1,10 +1,10 @@
 //! Sessions that read tables and materialized views take turns.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tidemill_engine::Cause;
-use tidemill_sql::{ReaderTurn, ReaderTurns, Turn, Turns};
+use tidemill_sql::{ReaderTurn, ReaderTurns, Statement, StatementKind, Turn, Turns};
 
 use crate::Cancellation;
 use crate::cancellation::StatementCancellation;
@@ -12,6 +12,12 @@ use crate::reader_priority::ReaderPriority;
 
 /// The longest that a query waits for its beginning.
 const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// What is planned and computed for longer than this is long.
+const LONG: Duration = Duration::from_millis(4);
+
+/// What is called when a query turns out to be long.
+pub(crate) type LongHook = Arc<dyn Fn() + Send + Sync>;
 
 /// What the readers of a database share.
 pub(crate) struct Readers {
@@ -37,11 +43,15 @@ pub(crate) struct SessionTurns {
     cancellation: Cancellation,
     /// The turn of a query that is being planned.
     planned: Mutex<Option<SessionTurn>>,
+    when_long: Mutex<Option<LongHook>>,
+    /// How often the session had been cancelled when its statement came; `None`: a query counts from its own beginning.
+    cancelled_before: Mutex<Option<u32>>,
 }
 
 impl SessionTurns {
     pub fn new(readers: ReaderTurns, cancellation: Cancellation) -> SessionTurns {
-        SessionTurns { readers, cancellation, planned: Mutex::default() }
+        let (planned, when_long, cancelled_before) = Default::default();
+        SessionTurns { readers, cancellation, planned, when_long, cancelled_before }
     }
 
     /// Waits until a query may be planned. What is computed for it at once has the same turn. To plan a query that reads few
@@ -57,9 +67,32 @@ impl SessionTurns {
     }
 
     fn turn(&self) -> Result<SessionTurn, Cause> {
-        let cancellation = self.cancellation.of_statement();
+        let cancellation = self.of_statement();
         let turn = self.readers.begin(&mut || cancellation.is_cancelled())?;
-        Ok(SessionTurn { turn, cancellation })
+        let when_long = self.when_long().clone();
+        Ok(SessionTurn { turn, cancellation, since: Instant::now(), when_long })
+    }
+
+    fn of_statement(&self) -> StatementCancellation {
+        let before = *self.cancelled_before.lock().unwrap_or_else(PoisonError::into_inner);
+        before.map_or_else(
+            || self.cancellation.of_statement(),
+            |before| self.cancellation.of_statement_after(before),
+        )
+    }
+
+    /// For queries from now on, the requests to cancel count that came after the first `requests` of them.
+    pub fn count_cancellations_after(&self, requests: u32) {
+        *self.cancelled_before.lock().unwrap_or_else(PoisonError::into_inner) = Some(requests);
+    }
+
+    /// What is called once for each query that is long, from now on.
+    pub fn set_when_long(&self, hook: Option<LongHook>) {
+        *self.when_long() = hook;
+    }
+
+    fn when_long(&self) -> MutexGuard<'_, Option<LongHook>> {
+        self.when_long.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn planned(&self) -> MutexGuard<'_, Option<SessionTurn>> {
@@ -76,6 +109,17 @@ impl Drop for Planning<'_> {
     }
 }
 
+/// Waits until a query may be planned; other statements need no turn.
+pub(crate) fn planning<'a>(
+    turns: &'a SessionTurns,
+    statement: &Statement,
+) -> Result<Option<Planning<'a>>, Cause> {
+    match statement.kind {
+        StatementKind::Query(..) => turns.begin_planning().map(Some),
+        _ => Ok(None),
+    }
+}
+
 impl Turns for SessionTurns {
     fn begin(&self) -> Result<Box<dyn Turn>, Cause> {
         let planned = self.planned().take();
@@ -83,7 +127,7 @@ impl Turns for SessionTurns {
     }
 
     fn resume(&self) -> Result<Box<dyn Turn>, Cause> {
-        Ok(Box::new(ResumedTurn(self.cancellation.of_statement())))
+        Ok(Box::new(ResumedTurn(self.of_statement())))
     }
 }
 
@@ -102,12 +146,20 @@ impl Turn for ResumedTurn {
 struct SessionTurn {
     turn: ReaderTurn,
     cancellation: StatementCancellation,
+    since: Instant,
+    when_long: Option<LongHook>,
 }
 
 impl Turn for SessionTurn {
     fn go_on(&mut self) -> Result<(), Cause> {
         if self.cancellation.is_cancelled() {
             return Err(Cause::operation("the query was cancelled"));
+        }
+        if self.when_long.is_some()
+            && self.since.elapsed() >= LONG
+            && let Some(hook) = self.when_long.take()
+        {
+            hook();
         }
         self.turn.go_on(&mut || self.cancellation.is_cancelled())
     }
@@ -131,6 +183,31 @@ mod tests {
         );
         drop(turn);
         assert_eq!(turns.readers.count(), (0, 0));
+    }
+
+    #[test]
+    fn what_was_cancelled_before_its_turn_does_not_begin() {
+        let turns = SessionTurns::new(ReaderTurns::new(1, WAIT_MAX), Cancellation::default());
+        turns.cancellation.request();
+        turns.count_cancellations_after(1);
+        let first = turns.begin().unwrap_or_else(|cause| panic!("{cause}"));
+        turns.cancellation.request();
+        let cause = turns.begin().err().map(|cause| cause.to_string());
+        assert_eq!(cause.as_deref(), Some("the query was cancelled"));
+        drop(first);
+    }
+
+    #[test]
+    fn it_is_told_once_that_a_query_is_long() {
+        let turns = SessionTurns::new(reader_turns(), Cancellation::default());
+        let (long, said) = std::sync::mpsc::channel();
+        turns.set_when_long(Some(Arc::new(move || long.send(()).unwrap())));
+        let mut turn = turns.begin().unwrap_or_else(|cause| panic!("{cause}"));
+        for _ in 0..3 {
+            std::thread::sleep(LONG);
+            turn.go_on().unwrap_or_else(|cause| panic!("{cause}"));
+        }
+        assert_eq!(said.try_iter().count(), 1);
     }
 
     #[test]

@@ -9,13 +9,13 @@ use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::{
     Catalog, Opened, OptionGroup, ParameterType, Pipeline, Planner, Prepared, Reply as Planned, RowBatches,
-    Settings, ShowKind, Statement, StatementKind, Turns, closest,
+    Settings, ShowKind, Statement, StatementKind, closest,
 };
 
 use crate::announcement::{announced, stays};
 use crate::execution::Execution;
 use crate::planned_query::Query;
-use crate::readers::{Planning, SessionTurns};
+use crate::readers::{SessionTurns, planning};
 use crate::subscription::Subscription;
 use crate::transaction::Transaction;
 use crate::unread::UnreadRows;
@@ -206,11 +206,6 @@ impl Session {
     /// does not.
     pub fn has_defined(&self) -> bool {
         self.has_defined
-    }
-
-    /// The turns of its queries that are answered at once, with those of all sessions; for a planner that works for it.
-    pub fn turns(&self) -> Arc<dyn Turns> {
-        self.runtime.turns(&self.cancellation)
     }
 
     /// Cancels the query that it waits for, from any thread.
@@ -477,16 +472,5 @@ impl Session {
     /// The result of `SHOW`: names, and further information about each.
     pub fn show(&self, kind: ShowKind) -> RecordBatch {
         Planner::at(self.runtime.catalog(), self.settings().clone()).show(kind)
-    }
-}
-
-/// Waits until a query may be planned; other statements need no turn.
-pub(crate) fn planning<'a>(
-    turns: &'a SessionTurns,
-    statement: &Statement,
-) -> Result<Option<Planning<'a>>, Cause> {
-    match statement.kind {
-        StatementKind::Query(..) => turns.begin_planning().map(Some),
-        _ => Ok(None),
     }
 }

@@ -6,7 +6,7 @@ use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::{KeptPlan, Parameter, ParameterType, Planner, Statement, StatementKind};
 
 use crate::kept_plans::Planned;
-use crate::session::planning;
+use crate::readers::planning;
 use crate::{Error, Reply, Session};
 
 impl Session {

@@ -10,6 +10,7 @@ impl Conversation<'_> {
     /// Runs a query, drops its rows, and answers with its plan and what was measured until it ended, or until the client or the time
     /// limit cancelled it.
     pub(super) fn analyze(&mut self, query: Query) -> Result<Answer> {
+        self.slot.leave();
         self.writer.flush()?;
         let (cancellation, before) = (self.session.cancellation(), self.cancelled_before);
         let plan = measured_plan(query, || cancellation.requests() > before);

@@ -35,6 +35,9 @@ impl Conversation<'_> {
             return Err(Report::error(IN_FAILED_TRANSACTION, message).with_hint("ROLLBACK").into());
         }
         self.identity.check(self.role, wanted.needed_role(&self.identity))?;
+        if !wanted.is_answered_at_once() {
+            self.slot.leave();
+        }
         if let Some(text) = wanted.shown() {
             self.shared.connections.note(self.process, |activity| activity.execute(&text));
         }
@@ -125,6 +128,7 @@ impl Conversation<'_> {
                 if query.outputs().iter().any(|output| output.table_key.is_some()) {
                     return Err(Report::of_changing_answer().into());
                 }
+                self.slot.leave();
                 let mut rows = Rows::coming(|| query.stream().map_err(Report::from), &self.session)?;
                 // Who goes from here on cancels the query; who went before did not know of it.
                 if self.inbox.has_ended() {
@@ -332,6 +336,8 @@ impl Conversation<'_> {
 
     /// Sends what is written before rows are waited for, and ends their query if the client has gone.
     pub(super) fn look_at_client(&mut self, rows: &mut Rows) -> Result<()> {
+        // Many rows may wait long for a client that does not read, or come when they come.
+        self.slot.leave();
         self.writer.flush()?;
         if self.inbox.has_ended() {
             rows.abandon();

@@ -19,6 +19,10 @@ impl Conversation<'_> {
     /// Why the session ends.
     pub(super) fn next_request(&mut self, may_rest: bool) -> Result<Next, Report> {
         let since = Instant::now();
+        // It keeps its thread, and others are answered meanwhile.
+        if !may_rest && !self.inbox.has_next() {
+            self.slot.leave();
+        }
         loop {
             match self.inbox.next(may_rest, self.patience(since)).map_err(|error| Report::from(&error))? {
                 Next::Nothing => self.look_at_idleness(since)?,

@@ -31,6 +31,7 @@ mod words;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tidemill_service::{Role, Session};
 
@@ -54,6 +55,7 @@ use crate::server_state::ServerState;
 use crate::session_settings::SessionSettings;
 use crate::sessions::Sessions;
 use crate::wire::{Request, TransactionStatus, Writer};
+use crate::workers::WorkerSlot;
 
 /// Why an answer was not completed.
 pub(crate) enum Stop {
@@ -89,7 +91,7 @@ pub(crate) struct Conversation<'a> {
     role: Role,
     settings: SessionSettings,
     shared: &'a ServerState,
-    inbox: &'a Inbox,
+    inbox: &'a SessionInbox,
     writer: Writer<&'a ClientStream>,
     transaction: TransactionStatus,
     /// In a transaction.
@@ -103,11 +105,20 @@ pub(crate) struct Conversation<'a> {
     inserted: InsertedRows,
     /// How often the session had been cancelled before the newest request.
     cancelled_before: u32,
-    /// The processor time of its thread when what is free in its memory was last given to others.
-    released_ns: Option<u64>,
+    /// Of the next request, if the session has been parked.
+    asked: Option<Asked>,
+    /// Its slot among the sessions that are answered at once.
+    slot: &'a Arc<WorkerSlot>,
 }
 
-/// What is kept of a session whose client sends nothing.
+/// When a request came that has waited for a thread.
+pub(crate) struct Asked {
+    pub since: Instant,
+    /// How often the session had been cancelled then.
+    pub cancelled_before: u32,
+}
+
+/// What is kept of a session that waits for its next request.
 pub(crate) struct Idle {
     pub session: Session,
     /// Its number among the sessions of the server.
@@ -116,6 +127,9 @@ pub(crate) struct Idle {
     pub settings: SessionSettings,
     statements: PreparedStatements,
 }
+
+/// What a client has sent. Its session is parked there while it waits for its next request.
+pub(crate) type SessionInbox = Inbox<Box<Idle>>;
 
 /// The prepared statements of a session, by name.
 type PreparedStatements = BTreeMap<String, Arc<PreparedStatement>>;
@@ -130,11 +144,15 @@ impl Idle {
 impl<'a> Conversation<'a> {
     pub fn new(
         idle: Idle,
+        asked: Option<Asked>,
+        slot: &'a Arc<WorkerSlot>,
         shared: &'a ServerState,
-        inbox: &'a Inbox,
+        inbox: &'a SessionInbox,
         writer: Writer<&'a ClientStream>,
     ) -> Self {
-        let Idle { session, process, identity, settings, statements } = idle;
+        let Idle { mut session, process, identity, settings, statements } = idle;
+        let of_session = Arc::clone(slot);
+        session.set_when_long(Some(Arc::new(move || of_session.leave())));
         Conversation {
             session,
             process,
@@ -152,22 +170,18 @@ impl<'a> Conversation<'a> {
             savepoints: Vec::new(),
             inserted: InsertedRows::default(),
             cancelled_before: 0,
-            released_ns: None,
+            asked,
+            slot,
         }
     }
 
-    /// Tells the client that its session has begun.
-    pub fn greet(&mut self) -> io::Result<()> {
-        self.rest()
-    }
-
-    /// Answers until the client leaves, or the server is shutting down. If the client sends nothing for some time: what is kept of
-    /// the session until it does.
+    /// Answers until the client leaves, or the server is shutting down; or until there is nothing more to answer: what is kept of
+    /// the session until there is.
     pub fn run(mut self) -> io::Result<Option<Idle>> {
         match self.converse() {
             Ok(false) => Ok(None),
             Ok(true) => {
-                self.session.rest();
+                self.session.set_when_long(None);
                 let Conversation { session, process, identity, settings, statements, .. } = self;
                 Ok(Some(Idle { session, process, identity, settings, statements }))
             }
@@ -178,7 +192,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Whether nothing would be lost but the prepared statements if the session had no threads: no transaction, no cursor.
+    /// Whether nothing would be lost but the prepared statements if the session had no thread: no transaction, no cursor.
     fn may_rest(&self) -> bool {
         self.transaction == TransactionStatus::None
             && self.settings_at_end.is_none()
@@ -237,11 +251,13 @@ impl<'a> Conversation<'a> {
                     is_passing_over = false;
                     self.end_of_batch();
                     self.rest()?;
+                    self.asked = None;
                     continue;
                 }
                 _ if is_passing_over => continue,
                 request => (self.extended(request), false),
             };
+            self.asked = None;
             match answered {
                 Ok(()) => {}
                 Err(Stop::Connection(error)) => return Err(error),
@@ -275,9 +291,7 @@ impl<'a> Conversation<'a> {
     /// The client's turn.
     fn rest(&mut self) -> io::Result<()> {
         self.shared.connections.note(self.process, Activity::rest);
-        self.writer.ready(self.transaction)?;
-        self.shared.release_memory(&mut self.released_ns);
-        Ok(())
+        self.writer.ready(self.transaction)
     }
 
     /// What the user may do can change while the session lasts.
@@ -364,9 +378,16 @@ impl<'a> Conversation<'a> {
     /// Answers within the time that a statement may take. What is cancelled meanwhile is told so, whatever it has noticed first.
     fn within_time(&mut self, answer: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let cancellation = self.session.cancellation();
-        let requests = cancellation.requests();
+        let asked = self.asked.take();
+        let requests = asked.as_ref().map_or_else(|| cancellation.requests(), |asked| asked.cancelled_before);
         self.cancelled_before = requests;
+        self.session.count_cancellations_after(requests);
+        if cancellation.requests() > requests {
+            return Err(Report::error(QUERY_CANCELED, "the query was cancelled before it began").into());
+        }
         let deadline = self.settings.statement_timeout().map(|time| {
+            let waited = asked.map_or(Duration::ZERO, |asked| asked.since.elapsed());
+            let time = time.saturating_sub(waited);
             self.shared.deadlines.begin(time, cancellation.clone()).map_err(|error| {
                 Report::error(
                     INSUFFICIENT_RESOURCES,

@@ -57,6 +57,17 @@ impl Wanted {
         }
     }
 
+    /// Whether it waits for nothing but its turn among the queries that are planned and computed. Definitions wait for what they start, and
+    /// rows that are pushed wait for room.
+    pub fn is_answered_at_once(&self) -> bool {
+        match self {
+            Wanted::Own(own) => !matches!(own, OwnStatement::Commit),
+            Wanted::Copy(CopyStatement::In { .. }) | Wanted::Insert(_) => false,
+            Wanted::Statement(statement) => !statement.kind.is_definition(),
+            _ => true,
+        }
+    }
+
     /// The statement of the language that it executes.
     pub fn query(&self) -> Option<&Statement> {
         match self {
