@@ -49,6 +49,9 @@ pub struct Arguments {
     /// Numbers of clients that ask, one measurement for each.
     #[arg(long, value_delimiter = ',', default_value = "0,1,8,100,1000")]
     pub clients: Vec<usize>,
+    /// Only questions whose names have one of these in them, as in `Q8,nearest`; by default all.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub questions: Vec<String>,
     /// How long each measurement takes.
     #[arg(long, default_value_t = 10, value_parser = value_parser!(u64).range(1..=3600))]
     pub seconds: u64,
@@ -69,6 +72,7 @@ struct Sizes {
     stored_bytes: u64,
     cars: u64,
     clients: Vec<usize>,
+    kinds: Vec<Kind>,
     seconds: f64,
     clients_nice: u8,
 }
@@ -86,13 +90,22 @@ impl Sizes {
 }
 
 impl Arguments {
+    fn kinds(&self) -> Vec<Kind> {
+        let is_wanted = |name: &str| {
+            self.questions.is_empty() || self.questions.iter().any(|wanted| name.contains(wanted.as_str()))
+        };
+        KINDS.iter().filter(|(_, name)| is_wanted(name)).map(|(kind, _)| *kind).collect()
+    }
+
     fn sizes(&self) -> Sizes {
+        let kinds = self.kinds();
         match self.quick {
             true => Sizes {
                 rate: 5000,
                 stored_bytes: 16 << 20,
                 cars: 1000,
                 clients: vec![0, 2, 100],
+                kinds,
                 seconds: 1.0,
                 clients_nice: self.clients_nice,
             },
@@ -101,6 +114,7 @@ impl Arguments {
                 stored_bytes: self.stored_mib << 20,
                 cars: self.cars,
                 clients: self.clients.clone(),
+                kinds,
                 seconds: self.seconds as f64,
                 clients_nice: self.clients_nice,
             },
@@ -127,6 +141,7 @@ const FILL_ROWS: u64 = 500_000;
 /// If an answer is wrong, a client that nobody wants gets no error or another one, or the server cannot be started.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let sizes = arguments.sizes();
+    ensure!(!sizes.kinds.is_empty(), "no question has such a name; there are Q1 to Q9, and 'nearest'");
     let most = sizes.clients.iter().copied().max().unwrap_or(0);
     check_open_files(most)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
@@ -165,10 +180,9 @@ async fn measure(sizes: &Sizes, server: &ServerProcess) -> anyhow::Result<()> {
         sizes.clients_nice,
         std::thread::available_parallelism().map_or(1, usize::from),
     );
-    let kinds = KINDS.map(|(kind, _)| kind);
     for clients in &sizes.clients {
         println!("\n{clients} clients");
-        sizes.load(*clients, &kinds).run(server, &feed)?.print(sizes.seconds);
+        sizes.load(*clients, &sizes.kinds).run(server, &feed)?.print(sizes.seconds);
     }
     println!("\npoint reads: the last position of a car by key");
     for clients in sizes.clients.iter().filter(|clients| **clients > 0) {
