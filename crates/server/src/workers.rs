@@ -15,6 +15,8 @@ use tidemill_engine::{Clock, ThreadTime};
 const STACK_BYTES: usize = 16 * 1024 * 1024;
 /// While work waits for this long and none begins, one more begins: what keeps its slot for long waits for its client, perhaps.
 const RELIEF: Duration = Duration::from_millis(20);
+/// A thread that has nothing to do for this long lets others use what is free in its memory.
+const QUIET: Duration = Duration::from_millis(200);
 /// How long a thread that has nothing to do stays, and the one that relieves.
 const STAY: Duration = Duration::from_secs(5);
 
@@ -202,6 +204,7 @@ impl Shared {
             None => state.coming -= 1,
         }
         let since = Instant::now();
+        let mut keeps_memory = self.release.is_some();
         loop {
             if let Some(next) = self.take(&mut state) {
                 return Some(next);
@@ -213,7 +216,11 @@ impl Shared {
             }
             state.idle.push(thread::current());
             drop(state);
-            thread::park_timeout(STAY);
+            thread::park_timeout(if keeps_memory { QUIET } else { STAY });
+            if keeps_memory && since.elapsed() >= QUIET {
+                self.release.iter().for_each(|release| release());
+                keeps_memory = false;
+            }
             state = self.lock();
             let own = thread::current().id();
             match state.idle.iter().position(|thread| thread.id() == own) {

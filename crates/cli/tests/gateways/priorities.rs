@@ -8,9 +8,10 @@ use super::support::child::wait_until;
 use super::support::folder_with;
 
 /// What the threads of readers are called, and of those who serve them.
-const OF_READERS: [&str; 9] = [
+const OF_READERS: [&str; 10] = [
     "client ",
-    "read a client",
+    "answer clients",
+    "relieve clients",
     "idle clients",
     "deadlines",
     "last results",

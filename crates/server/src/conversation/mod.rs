@@ -378,7 +378,8 @@ impl<'a> Conversation<'a> {
     /// Answers within the time that a statement may take. What is cancelled meanwhile is told so, whatever it has noticed first.
     fn within_time(&mut self, answer: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let cancellation = self.session.cancellation();
-        let asked = self.asked.take();
+        // A client that has gone cancels only what is being answered: what it sent before is still executed.
+        let asked = self.asked.take().filter(|_| !self.inbox.has_ended());
         let requests = asked.as_ref().map_or_else(|| cancellation.requests(), |asked| asked.cancelled_before);
         self.cancelled_before = requests;
         self.session.count_cancellations_after(requests);
