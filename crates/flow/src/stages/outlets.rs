@@ -43,7 +43,8 @@ struct TransformOutlet {
     name: String,
     schema: SchemaRef,
     transform: Box<dyn Transform>,
-    sorter: Sorter,
+    /// `None`: its input is in the total order already, or need not be.
+    sorter: Option<Sorter>,
     readers: Vec<Outlet>,
 }
 
@@ -56,7 +57,8 @@ impl Outlets {
     ) -> Result<Self, Failure> {
         let mut outlets = Outlets { streams: Vec::new(), edges: Vec::new(), worker };
         for port in 0..streams.max(1) {
-            let readers = outlets.readers(topology, StreamRef { producer, port })?;
+            let is_ordered = matches!(producer, Producer::Source(_));
+            let readers = outlets.readers(topology, StreamRef { producer, port }, is_ordered)?;
             outlets.streams.push(readers);
         }
         Ok(outlets)
@@ -67,7 +69,13 @@ impl Outlets {
         &self.edges
     }
 
-    fn readers(&mut self, topology: &Topology, stream: StreamRef) -> Result<Vec<Outlet>, Failure> {
+    /// `is_ordered`: the rows of the stream are in the total order. Those of a source are, and transforms do not change the order.
+    fn readers(
+        &mut self,
+        topology: &Topology,
+        stream: StreamRef,
+        is_ordered: bool,
+    ) -> Result<Vec<Outlet>, Failure> {
         let mut readers = Vec::new();
         for (index, edge) in topology.edges.iter().enumerate().filter(|(_, edge)| edge.stream == stream) {
             readers.push(Outlet::Edge {
@@ -78,18 +86,19 @@ impl Outlets {
         }
         for (index, plan) in topology.plan.transforms.iter().enumerate().filter(|(_, p)| p.input == stream) {
             let own = StreamRef { producer: Producer::Transform(index), port: 0 };
-            let behind = self.readers(topology, own)?;
+            let behind = self.readers(topology, own, is_ordered)?;
             if behind.is_empty() {
                 continue;
             }
             let transform = guard(|| Ok((plan.factory)())).map_err(|cause| failure(&plan.name, 0, cause))?;
+            let sorter = (transform.combines_rows() && !is_ordered).then(Sorter::default);
             let (name, schema) = (plan.name.clone(), Arc::clone(&plan.output));
             readers.push(Outlet::Transform(TransformOutlet {
                 index,
                 name,
                 schema,
                 transform,
-                sorter: Sorter::default(),
+                sorter,
                 readers: behind,
             }));
         }
@@ -137,7 +146,10 @@ impl TransformOutlet {
     fn apply(&mut self, batch: &Batch, cut: &Cut, run_state: &RunState) -> Result<Batch, Failure> {
         let (start_ns, begun) = (run_state.clock.now_ns(), run_state.costs.begin());
         let applied = guard(|| {
-            let ordered = self.transform.combines_rows().then(|| in_order(batch, &mut self.sorter)).flatten();
+            let ordered = self.sorter.as_mut().and_then(|sorter| in_order(batch, sorter));
+            debug_assert!(
+                !self.transform.combines_rows() || ordered.as_ref().unwrap_or(batch).positions.is_sorted()
+            );
             let batch = ordered.as_ref().unwrap_or(batch);
             let made = self.transform.apply(&batch.rows, cut)?;
             caused(batch, made, &self.schema)
