@@ -13,7 +13,7 @@ use crate::client_stream::ClientStream;
 use crate::connections::end_at_once;
 use crate::conversation::{Asked, Conversation, Idle, SessionInbox};
 use crate::server_state::ServerState;
-use crate::wire::{Writer, read_request};
+use crate::wire::{Writer, read_message};
 use crate::workers::WorkerSlot;
 
 /// A session with a thread that reads what its client sends. What it asks is answered on another thread, one of those that answer all
@@ -43,9 +43,9 @@ impl ActiveSession {
         let mut stream = BufReader::new(waking);
         let end = loop {
             is_between.set(stream.buffer().is_empty());
-            match read_request(&mut stream, self.shared.options.message_bytes_max) {
-                Ok(Some((request, bytes))) => {
-                    if !self.inbox.push(request, bytes, |parked| self.submit(parked)) {
+            match read_message(&mut stream, self.shared.options.message_bytes_max) {
+                Ok(Some(message)) => {
+                    if !self.inbox.push(message, |parked| self.submit(parked)) {
                         return None;
                     }
                 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::wire::{Request, RequestError};
+use crate::wire::{Message, Request, RequestError};
 
 /// Requests in the order in which they came, up to a number of bytes: the reader then waits. `S` is what is kept of the session while it waits for
 /// its next request without a thread: it is parked here.
@@ -15,7 +15,7 @@ pub(crate) struct Inbox<S> {
 }
 
 struct State<S> {
-    requests: VecDeque<(Request, usize)>,
+    requests: VecDeque<Message>,
     bytes: usize,
     /// Nothing more comes; with the reason if it is an error.
     end: Option<Option<RequestError>>,
@@ -56,7 +56,7 @@ impl<S> Inbox<S> {
 
     /// Adds a request, when there is room for it; whether anybody takes it. There is none before the session continues, if it is parked: `wake`
     /// sees to that.
-    pub fn push(&self, request: Request, bytes: usize, wake: impl FnOnce(S)) -> bool {
+    pub fn push(&self, message: Message, wake: impl FnOnce(S)) -> bool {
         let is_full = |state: &mut State<S>| state.bytes > self.bytes_max && !state.is_left;
         let mut state = self.lock();
         if is_full(&mut state)
@@ -67,10 +67,8 @@ impl<S> Inbox<S> {
             state = self.lock();
         }
         let mut state = self.changed.wait_while(state, is_full).unwrap_or_else(PoisonError::into_inner);
-        // A request without a text takes memory too.
-        let bytes = bytes + 64;
-        state.bytes += bytes;
-        state.requests.push_back((request, bytes));
+        state.bytes += message.bytes();
+        state.requests.push_back(message);
         self.changed.notify_all();
         !state.is_left
     }
@@ -107,10 +105,11 @@ impl<S> Inbox<S> {
                 }
             };
         }
-        if let Some((request, bytes)) = state.requests.pop_front() {
-            state.bytes -= bytes;
+        if let Some(message) = state.requests.pop_front() {
+            state.bytes -= message.bytes();
             self.changed.notify_all();
-            return Ok(Next::Request(request));
+            drop(state);
+            return Ok(Next::Request(message.read()?));
         }
         match state.end.as_mut().and_then(Option::take) {
             Some(error) => Err(error),
@@ -160,6 +159,14 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::wire::read_message;
+
+    /// The message of a client that asks whether everything is done, as long as this.
+    fn sync(bytes: usize) -> Message {
+        let announced = (bytes as u32 + 4).to_be_bytes();
+        let message = [b"S", &announced[..], &vec![0; bytes]].concat();
+        read_message(&mut &*message, bytes).unwrap().unwrap()
+    }
 
     /// Stands for a session.
     const SESSION: u32 = 7;
@@ -173,7 +180,7 @@ mod tests {
         let inbox = Inbox::new(1000);
         assert!(inbox.park(SESSION).is_none());
         assert!(inbox.wake().is_none(), "nothing has come");
-        assert!(inbox.push(Request::Sync, 0, nobody));
+        assert!(inbox.push(sync(0), nobody));
         assert!(inbox.rest().is_none(), "a request waits");
         let woken = inbox.wake().expect("a request has come");
         assert!(inbox.wake().is_none(), "it goes on already");
@@ -200,12 +207,12 @@ mod tests {
         let inbox = Inbox::new(10);
         assert!(inbox.park(SESSION).is_none());
         // A request has come that is longer than all that may wait.
-        assert!(inbox.push(Request::Sync, 100, nobody));
+        assert!(inbox.push(sync(100), nobody));
         thread::scope(|scope| {
             let takes = |_| {
                 scope.spawn(|| while !matches!(inbox.take(), Ok(None)) {});
             };
-            assert!(inbox.push(Request::Sync, 100, takes), "its room is made");
+            assert!(inbox.push(sync(100), takes), "its room is made");
             inbox.end(None);
         });
     }
@@ -216,7 +223,7 @@ mod tests {
         assert!(matches!(inbox.next(false, Some(Duration::from_millis(1))), Ok(Next::Nothing)));
         thread::scope(|scope| {
             let waiting = scope.spawn(|| inbox.next(false, None));
-            assert!(inbox.push(Request::Sync, 0, nobody));
+            assert!(inbox.push(sync(0), nobody));
             assert!(matches!(waiting.join().unwrap(), Ok(Next::Request(Request::Sync))));
         });
     }

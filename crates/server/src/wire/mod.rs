@@ -6,7 +6,7 @@ mod startup;
 mod writer;
 
 pub(crate) use self::password::{chosen_mechanism, read_password};
-pub(crate) use self::requests::{Bind, Request, RequestError, Target, read_request};
+pub(crate) use self::requests::{Bind, Message, Request, RequestError, Target, read_message};
 pub(crate) use self::startup::{Startup, read_startup};
 pub(crate) use self::writer::{TransactionStatus, Writer};
 

@@ -78,11 +78,43 @@ impl From<&RequestError> for Report {
     }
 }
 
-/// Reads the next request, and says how many bytes it had; `None` when the client has closed the connection.
-pub(crate) fn read_request(
+/// A message as it came. Threads that only read keep it like this: what it says would take a page of memory for each size of its parts.
+pub(crate) struct Message {
+    kind: u8,
+    body: Vec<u8>,
+}
+
+impl Message {
+    /// How many bytes it takes.
+    pub fn bytes(&self) -> usize {
+        self.body.capacity() + size_of::<Message>()
+    }
+
+    /// What it says.
+    ///
+    /// # Errors
+    /// If it is not a message of the protocol.
+    pub fn read(&self) -> Result<Request, RequestError> {
+        Ok(request(self.kind, &self.body)?)
+    }
+}
+
+/// Room for a message of this many bytes: there are few different sizes.
+fn room(bytes: usize) -> usize {
+    match bytes {
+        0 => 0,
+        1..=64 => 64,
+        65..=512 => 512,
+        // Beyond that, it grows with what comes, not with what is announced.
+        _ => bytes.min(ANNOUNCED_BYTES_MAX).next_power_of_two(),
+    }
+}
+
+/// Reads the next message; `None` when the client has closed the connection.
+pub(crate) fn read_message(
     stream: &mut impl Read,
     bytes_max: usize,
-) -> Result<Option<(Request, usize)>, RequestError> {
+) -> Result<Option<Message>, RequestError> {
     let mut kind = [0];
     if stream.read(&mut kind)? == 0 {
         return Ok(None);
@@ -96,13 +128,12 @@ pub(crate) fn read_request(
     if bytes > bytes_max {
         return Err(RequestError::TooLong { bytes, bytes_max });
     }
-    // Beyond that, it grows with what comes, not with what is announced.
-    let mut body = Vec::with_capacity(bytes.min(ANNOUNCED_BYTES_MAX));
+    let mut body = Vec::with_capacity(room(bytes));
     stream.take(bytes as u64).read_to_end(&mut body)?;
     if body.len() < bytes {
         return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
     }
-    Ok(Some((request(kind[0], &body)?, bytes)))
+    Ok(Some(Message { kind: kind[0], body }))
 }
 
 fn request(kind: u8, body: &[u8]) -> Result<Request, Malformed> {
@@ -161,13 +192,13 @@ fn target(body: &mut Body<'_>) -> Result<Target, Malformed> {
 mod tests {
     use super::*;
 
-    fn read(bytes: &[u8]) -> Result<Option<(Request, usize)>, RequestError> {
-        read_request(&mut &*bytes, 100)
+    fn read(bytes: &[u8]) -> Result<Option<Request>, RequestError> {
+        read_message(&mut &*bytes, 100)?.map(|message| message.read()).transpose()
     }
 
     #[test]
     fn a_request_is_read_to_its_end() {
-        assert_eq!(read(b"Q\0\0\0\x0dSELECT 1\0").unwrap(), Some((Request::Query("SELECT 1".into()), 9)));
+        assert_eq!(read(b"Q\0\0\0\x0dSELECT 1\0").unwrap(), Some(Request::Query("SELECT 1".into())));
         let bound = Bind {
             portal: String::new(),
             statement: "s".into(),
@@ -176,7 +207,7 @@ mod tests {
             result_formats: vec![],
         };
         let bytes = b"B\0\0\0\x19\0s\0\0\x01\0\x01\0\x02\xff\xff\xff\xff\0\0\0\x02ab\0\0";
-        assert_eq!(read(bytes).unwrap().map(|(request, _)| request), Some(Request::Bind(bound)));
+        assert_eq!(read(bytes).unwrap(), Some(Request::Bind(bound)));
         assert!(read(b"").unwrap().is_none());
     }
 
