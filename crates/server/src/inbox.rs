@@ -196,7 +196,7 @@ mod tests {
         let inbox = Inbox::new(1000);
         assert!(inbox.park(SESSION).is_none());
         inbox.end(None);
-        assert!(inbox.rest().is_none(), "it is told of the end");
+        assert!(inbox.rest().is_none(), "it hears of the end first");
         let woken = inbox.wake().expect("the connection has ended");
         assert!(matches!(inbox.next(true, None), Ok(Next::End)));
         assert!(inbox.park(woken).is_some(), "nothing will wake it");

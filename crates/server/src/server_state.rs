@@ -32,7 +32,8 @@ pub struct ServerOptions {
     /// so is everybody if clients must show certificates.
     pub tls: Option<Arc<TlsServer>>,
     /// Lets other threads use what is free in the memory of the calling thread, if the program's allocator does not do so by itself.
-    /// Threads call it when they have begun a session while many are active, and after answers while many threads answer.
+    /// Threads call it when they have begun a session while many are active, after answers while many threads answer, and when they
+    /// have nothing to do for a while.
     pub release_memory: Option<fn()>,
 }
 

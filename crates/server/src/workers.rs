@@ -314,8 +314,23 @@ mod tests {
         })
     }
 
+    /// Begins this many pieces of work, and returns what lets each piece end.
+    fn begin(workers: &Workers, count: usize, leaves: bool) -> Vec<Sender<()>> {
+        let (begun, begins) = channel();
+        (0..count).for_each(|_| workers.submit(waiting_work(begun.clone(), leaves)));
+        (0..count).map(|_| begins.recv_timeout(PATIENCE).unwrap()).collect()
+    }
+
+    fn wait_until(is_so: impl Fn() -> bool) {
+        let since = Instant::now();
+        while !is_so() {
+            assert!(since.elapsed() < PATIENCE);
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     #[test]
-    fn no_more_is_done_at_once_than_there_are_places() {
+    fn no_more_is_done_at_once_than_there_are_slots() {
         let (workers, now, most) = (workers(2), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (done, ends) = channel();
         for number in 0..200 {
@@ -335,26 +350,18 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_its_place_lets_others_begin() {
+    fn what_leaves_its_slot_lets_others_begin() {
         let workers = workers(1);
-        let (begun, begins) = channel();
-        for _ in 0..20 {
-            workers.submit(waiting_work(begun.clone(), true));
-        }
-        let waiting: Vec<_> = (0..20).map(|_| begins.recv_timeout(PATIENCE).unwrap()).collect();
+        let waiting = begin(&workers, 20, true);
         assert_eq!(workers.0.lock().slots_taken, 0);
         assert!(workers.0.lock().threads >= 20);
         drop(waiting);
     }
 
     #[test]
-    fn what_keeps_its_place_for_long_does_not_hold_up_others_for_ever() {
+    fn what_keeps_its_slot_for_long_does_not_hold_up_others_for_ever() {
         let workers = workers(1);
-        let (begun, begins) = channel();
-        for _ in 0..3 {
-            workers.submit(waiting_work(begun.clone(), false));
-        }
-        let waiting: Vec<_> = (0..3).map(|_| begins.recv_timeout(PATIENCE).unwrap()).collect();
+        let waiting = begin(&workers, 3, false);
         assert_eq!(workers.0.lock().slots_taken, 3);
         drop(waiting);
     }
@@ -369,25 +376,15 @@ mod tests {
         workers.submit(Box::new(move |_| done.send(()).unwrap()));
         ends.recv_timeout(PATIENCE).unwrap();
         // Its slot may not be free yet: the thread gives it up behind the work.
-        let since = Instant::now();
-        while workers.0.lock().slots_taken > 0 {
-            assert!(since.elapsed() < PATIENCE);
-            thread::sleep(Duration::from_millis(1));
-        }
+        wait_until(|| workers.0.lock().slots_taken == 0);
     }
 
     #[test]
     fn threads_end_with_everything() {
         let workers = workers(2);
-        let (begun, begins) = channel();
-        workers.submit(waiting_work(begun, true));
-        let end = begins.recv_timeout(PATIENCE).unwrap();
+        let waiting = begin(&workers, 1, true);
         workers.end();
-        drop(end);
-        let since = Instant::now();
-        while workers.0.lock().threads > 0 {
-            assert!(since.elapsed() < PATIENCE);
-            thread::sleep(Duration::from_millis(1));
-        }
+        drop(waiting);
+        wait_until(|| workers.0.lock().threads == 0);
     }
 }

@@ -81,7 +81,7 @@ impl SessionTurns {
         )
     }
 
-    /// For queries from now on, the requests to cancel count that came after the first `requests` of them.
+    /// From now on, queries ignore the first `requests` requests to cancel, and no others.
     pub fn count_cancellations_after(&self, requests: u32) {
         *self.cancelled_before.lock().unwrap_or_else(PoisonError::into_inner) = Some(requests);
     }

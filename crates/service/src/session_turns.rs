@@ -12,8 +12,8 @@ impl Session {
         self.runtime().turns(&self.cancellation())
     }
 
-    /// For its queries from now on, the requests to cancel count that came after the first `requests` of them: those since a statement has come, although it has
-    /// waited for others since. Otherwise each query counts from its own beginning.
+    /// From now on, its queries ignore the first `requests` requests to cancel, and no others: a statement that has waited for its thread is
+    /// cancelled by what came meanwhile. Otherwise each query counts from its own beginning.
     ///
     /// ```
     /// use tidemill_service::{Runtime, Session};
