@@ -1,65 +1,91 @@
-//! A session whose client sends something now and then.
+//! A session, and what its client sends.
 
-use std::cell::Cell;
-use std::io::{self, BufReader, Read};
+use std::io;
 use std::net::Shutdown;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tidemill_service::Cancellation;
 
+use crate::client_reader::{ReadClient, Reading};
 use crate::client_stream::ClientStream;
 use crate::connections::end_at_once;
 use crate::conversation::{Asked, Conversation, Idle, SessionInbox};
 use crate::server_state::ServerState;
-use crate::wire::{Writer, read_message};
+use crate::wire::{Framing, RequestError, Writer};
 use crate::workers::WorkerSlot;
 
-/// A session with a thread that reads what its client sends. What it asks is answered on another thread, one of those that answer all
-/// sessions, unless the session is in the middle of something.
+/// How long a client may send nothing before its session keeps only what it needs to continue.
+const REST_AFTER: Duration = Duration::from_secs(1);
+/// How often a client is read before it is another one's turn.
+const READS_IN_TURN: usize = 4;
+
+/// A session. What its client sends is read by the thread that reads for all, and answered on another thread, one of those that answer
+/// all sessions, unless the session is in the middle of something.
 pub(crate) struct ActiveSession {
     process: i32,
     stream: Arc<ClientStream>,
+    /// A message that has come in part.
+    framing: Mutex<Framing>,
     inbox: SessionInbox,
     cancellation: Cancellation,
     shared: Arc<ServerState>,
 }
 
 impl ActiveSession {
-    pub fn new(stream: Arc<ClientStream>, idle: Idle, shared: Arc<ServerState>) -> Arc<ActiveSession> {
-        shared.active_sessions.fetch_add(1, Ordering::Relaxed);
+    /// From now on, what the client sends is answered.
+    ///
+    /// # Errors
+    /// If the system cannot wait for it.
+    pub fn begin(stream: Arc<ClientStream>, idle: Idle, shared: Arc<ServerState>) -> io::Result<()> {
         let (process, cancellation) = (idle.process, idle.session.cancellation());
-        let inbox = SessionInbox::new(shared.options.message_bytes_max);
+        let bytes_max = shared.options.message_bytes_max;
+        let reader = shared.reader.clone();
+        let inbox = SessionInbox::new(bytes_max, Box::new(move || reader.continue_with(process)));
         inbox.park(Box::new(idle));
-        Arc::new(ActiveSession { process, stream, inbox, cancellation, shared })
+        let framing = Mutex::new(Framing::new(bytes_max));
+        let reader = shared.reader.clone();
+        reader.add(
+            process,
+            Arc::new(ActiveSession { process, stream, framing, inbox, cancellation, shared }),
+        )?;
+        // What was decrypted together with the end of the login does not come again.
+        reader.continue_with(process);
+        Ok(())
     }
 
-    /// Reads until nothing more comes, and then ends what the session waits for; or until the client has sent nothing for some time: the session
-    /// then.
-    pub fn read(self: &Arc<Self>) -> Option<Box<Idle>> {
-        let (is_between, rested) = (Cell::new(true), Cell::new(None));
-        let waking = WakingRead { session: self, is_between: &is_between, rested: &rested };
-        let mut stream = BufReader::new(waking);
-        let end = loop {
-            is_between.set(stream.buffer().is_empty());
-            match read_message(&mut stream, self.shared.options.message_bytes_max) {
-                Ok(Some(message)) => {
-                    if !self.inbox.push(message, |parked| self.submit(parked)) {
-                        return None;
-                    }
-                }
-                Ok(None) => break None,
-                Err(error) => match rested.take() {
-                    Some(idle) => return Some(idle),
-                    None => break Some(error),
-                },
+    /// Takes in what has come, as long as there is room for it.
+    ///
+    /// # Errors
+    /// If it is not a message, or the connection breaks. `None`: it has ended.
+    fn take_in(self: &Arc<Self>, buffer: &mut [u8]) -> Result<Option<Reading>, RequestError> {
+        let mut framing = self.framing.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..READS_IN_TURN {
+            if !self.inbox.has_room() {
+                return Ok(Some(Reading::Later));
             }
-        };
-        self.inbox.end(end);
+            let count = match self.stream.read_ready(buffer) {
+                Ok(0) if framing.is_between() => return Ok(None),
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Some(Reading::Later)),
+                Err(error) => return Err(error.into()),
+            };
+            let mut bytes = &buffer[..count];
+            while let Some(message) = framing.next(&mut bytes)? {
+                self.inbox.push(message);
+            }
+            // What has come together is answered together.
+            self.wake();
+        }
+        Ok(Some(Reading::AtOnce))
+    }
+
+    /// Nothing more comes. What the session waits for ends.
+    fn end(self: &Arc<Self>, error: Option<RequestError>) {
+        self.inbox.end(error);
         end_at_once(&self.cancellation);
         self.wake();
-        None
     }
 
     /// The session continues, if it is parked and something has come.
@@ -73,6 +99,14 @@ impl ActiveSession {
         let asked = Asked { since: Instant::now(), cancelled_before: self.cancellation.requests() };
         let session = Arc::clone(self);
         self.shared.workers.submit(Box::new(move |slot| session.answer(parked, asked, slot)));
+    }
+
+    /// A session that does nothing forgets what it can find again.
+    fn rest(self: &Arc<Self>, mut parked: Box<Idle>) {
+        parked.session.rest();
+        if let Some(parked) = self.inbox.park(parked) {
+            self.submit(parked);
+        }
     }
 
     /// Answers until the session is parked again, or ends.
@@ -98,9 +132,34 @@ impl ActiveSession {
     }
 }
 
-impl Drop for ActiveSession {
-    fn drop(&mut self) {
-        self.shared.active_sessions.fetch_sub(1, Ordering::Relaxed);
+impl ReadClient for ActiveSession {
+    fn stream(&self) -> &ClientStream {
+        &self.stream
+    }
+
+    fn is_awaited_once(&self) -> bool {
+        false
+    }
+
+    fn read(self: Arc<Self>, buffer: &mut [u8]) -> Reading {
+        let end = match self.take_in(buffer) {
+            Ok(Some(reading)) => return reading,
+            Ok(None) => None,
+            Err(error) => Some(error),
+        };
+        self.end(end);
+        Reading::Never
+    }
+
+    fn quiet_at(&self, since: Instant) -> Instant {
+        since + REST_AFTER
+    }
+
+    fn quiet(self: Arc<Self>) {
+        if let Some(parked) = self.inbox.rest() {
+            let session = Arc::clone(&self);
+            self.shared.workers.submit(Box::new(move |_| session.rest(parked)));
+        }
     }
 }
 
@@ -110,40 +169,10 @@ struct Closing<'a>(&'a ActiveSession);
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
         let ActiveSession { process, stream, inbox, shared, .. } = self.0;
+        shared.reader.forget(*process);
         inbox.leave();
         let _ = stream.socket().shutdown(Shutdown::Read);
         stream.close();
         shared.connections.remove(*process);
-    }
-}
-
-/// A client's connection. Before it waits for more, the session continues with what is there. Reading ends when the client sends nothing for some
-/// time and its session waits for it.
-struct WakingRead<'a> {
-    session: &'a Arc<ActiveSession>,
-    /// Whether no part of the next message has come.
-    is_between: &'a Cell<bool>,
-    rested: &'a Cell<Option<Box<Idle>>>,
-}
-
-impl Read for WakingRead<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.session.wake();
-        loop {
-            match (&mut &*self.session.stream).read(buffer) {
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                    if self.is_between.get()
-                        && let Some(idle) = self.session.inbox.rest()
-                    {
-                        self.rested.set(Some(idle));
-                        return Err(error);
-                    }
-                }
-                read => {
-                    self.is_between.set(false);
-                    return read;
-                }
-            }
-        }
     }
 }

@@ -1,18 +1,27 @@
 //! The connection to a client: TCP, and TLS over it once the client has asked for that.
 //!
-//! One thread reads while another one writes. Neither may hold the state of TLS while it waits for the network: the reader
-//! mostly waits, and the writer waits for a client that does not read.
+//! One thread reads while another one writes. The writer must not hold the state of TLS while it waits for a client that does not read, and the
+//! reader must not wait at all once the session has begun: it reads for all clients.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv};
 use rustls::{ServerConfig, ServerConnection};
 
 /// Encrypted bytes that are read at once.
 const PIECE_BYTES: usize = 16 * 1024;
+
+/// Whether an operation may wait for the network, as long as the socket's time limits allow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Allowed,
+    Never,
+}
 
 /// The connection to a client. References to it read and write.
 pub(crate) struct ClientStream {
@@ -61,8 +70,24 @@ impl ClientStream {
         self.socket.set_write_timeout(Some(time))
     }
 
-    pub fn set_read_timeout(&self, time: Option<Duration>) -> io::Result<()> {
-        self.socket.set_read_timeout(time)
+    /// How long a read may wait.
+    pub fn set_read_timeout(&self, time: Duration) -> io::Result<()> {
+        self.socket.set_read_timeout(Some(time))
+    }
+
+    /// Reads what has come.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing has.
+    pub fn read_ready(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read(buffer, Waiting::Never)
+    }
+
+    fn read(&self, buffer: &mut [u8], waiting: Waiting) -> io::Result<usize> {
+        match self.tls.get() {
+            None => receive(&self.socket, buffer, waiting),
+            Some(tls) => tls.read(&self.socket, buffer, waiting),
+        }
     }
 
     /// Says goodbye, and closes the connection.
@@ -71,7 +96,7 @@ impl ClientStream {
             lock(&tls.connection).send_close_notify();
             // Whoever does not read has no room for it, and needs none.
             let _ = self.socket.set_write_timeout(Some(Duration::from_millis(100)));
-            let _ = tls.send_rest(&self.socket);
+            let _ = tls.send_rest(&self.socket, Waiting::Allowed);
         }
         let _ = self.socket.shutdown(Shutdown::Both);
     }
@@ -79,10 +104,7 @@ impl ClientStream {
 
 impl Read for &ClientStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self.tls.get() {
-            None => receive(&self.socket, buffer),
-            Some(tls) => tls.read(&self.socket, buffer),
-        }
+        ClientStream::read(self, buffer, Waiting::Allowed)
     }
 }
 
@@ -97,13 +119,13 @@ impl Write for &ClientStream {
     fn flush(&mut self) -> io::Result<()> {
         match self.tls.get() {
             None => Ok(()),
-            Some(tls) => send(&self.socket, &mut lock(&tls.sending)),
+            Some(tls) => send(&self.socket, &mut lock(&tls.sending), Waiting::Allowed),
         }
     }
 }
 
 impl Tls {
-    fn read(&self, socket: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+    fn read(&self, socket: &TcpStream, buffer: &mut [u8], waiting: Waiting) -> io::Result<usize> {
         let mut encrypted = [0; PIECE_BYTES];
         loop {
             match lock(&self.connection).reader().read(buffer) {
@@ -112,9 +134,10 @@ impl Tls {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 read => return read,
             }
-            let count = receive(socket, &mut encrypted)?;
-            self.take_in(&encrypted[..count]).inspect_err(|_| drop(self.send_rest(socket)))?;
-            self.send_rest(socket)?;
+            let count = receive(socket, &mut encrypted, waiting)?;
+            let taken = self.take_in(&encrypted[..count]);
+            taken.inspect_err(|_| drop(self.send_rest(socket, waiting)))?;
+            self.send_rest(socket, waiting)?;
         }
     }
 
@@ -135,12 +158,12 @@ impl Tls {
     fn write(&self, socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
         let mut sending = lock(&self.sending);
         // Nothing is taken as long as there is no room.
-        send(socket, &mut sending)?;
+        send(socket, &mut sending, Waiting::Allowed)?;
         let mut connection = lock(&self.connection);
         let count = connection.writer().write(bytes)?;
         encrypt(&mut connection, &mut sending)?;
         drop(connection);
-        match send(socket, &mut sending) {
+        match send(socket, &mut sending, Waiting::Allowed) {
             // It is taken; the next write waits on.
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                 Ok(count)
@@ -149,23 +172,37 @@ impl Tls {
         }
     }
 
-    /// Sends what TLS itself has to say.
-    fn send_rest(&self, socket: &TcpStream) -> io::Result<()> {
+    /// Sends what TLS itself has to say. What would have to wait, and must not, goes with the next answer.
+    fn send_rest(&self, socket: &TcpStream, waiting: Waiting) -> io::Result<()> {
         if !lock(&self.connection).wants_write() {
             return Ok(());
         }
-        let mut sending = lock(&self.sending);
+        let mut sending = match waiting {
+            Waiting::Allowed => lock(&self.sending),
+            Waiting::Never => match self.sending.try_lock() {
+                Ok(sending) => sending,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return Ok(()),
+            },
+        };
         encrypt(&mut lock(&self.connection), &mut sending)?;
-        send(socket, &mut sending)
+        match send(socket, &mut sending, waiting) {
+            Err(error) if waiting == Waiting::Never && error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            sent => sent,
+        }
     }
 }
 
 /// Reads what has come. A process that was stopped and continues, as after Ctrl-Z and `fg`, is interrupted while it waits.
-fn receive(mut socket: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+fn receive(socket: &TcpStream, buffer: &mut [u8], waiting: Waiting) -> io::Result<usize> {
+    let flags = match waiting {
+        Waiting::Allowed => RecvFlags::empty(),
+        Waiting::Never => RecvFlags::DONTWAIT,
+    };
     loop {
-        match socket.read(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            read => return read,
+        match recv(socket, &mut *buffer, flags) {
+            Err(Errno::INTR) => {}
+            received => return Ok(received?.0),
         }
     }
 }
@@ -179,13 +216,17 @@ fn encrypt(connection: &mut ServerConnection, sending: &mut VecDeque<u8>) -> io:
 }
 
 /// Sends all of it; after an error, what was not sent is still there.
-fn send(mut socket: &TcpStream, sending: &mut VecDeque<u8>) -> io::Result<()> {
+fn send(socket: &TcpStream, sending: &mut VecDeque<u8>, waiting: Waiting) -> io::Result<()> {
+    let flags = match waiting {
+        Waiting::Allowed => SendFlags::NOSIGNAL,
+        Waiting::Never => SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+    };
     while !sending.is_empty() {
-        match socket.write(sending.as_slices().0) {
+        match rustix::net::send(socket, sending.as_slices().0, flags) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(count) => drop(sending.drain(..count)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(())

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use crate::wire::{Message, Request, RequestError};
 
-/// Requests in the order in which they came, up to a number of bytes: the reader then waits. `S` is what is kept of the session while it waits for
-/// its next request without a thread: it is parked here.
+/// Requests in the order in which they came. Beyond a number of bytes, the client is not read on until most of them are taken. `S` is what is
+/// kept of the session while it waits for its next request without a thread: it is parked here.
 pub(crate) struct Inbox<S> {
     bytes_max: usize,
+    /// Has the client read on.
+    read_on: Box<dyn Fn() + Send + Sync>,
     state: Mutex<State<S>>,
     changed: Condvar,
 }
@@ -19,6 +21,8 @@ struct State<S> {
     bytes: usize,
     /// Nothing more comes; with the reason if it is an error.
     end: Option<Option<RequestError>>,
+    /// Whether the client is not read because there was no room.
+    is_held_up: bool,
     /// Nobody takes anything any more.
     is_left: bool,
     /// The session waits for its next request, without a thread.
@@ -44,33 +48,32 @@ impl<S> State<S> {
 }
 
 impl<S> Inbox<S> {
-    pub fn new(bytes_max: usize) -> Self {
-        let (requests, bytes) = (VecDeque::new(), 0);
-        let state = State { requests, bytes, end: None, is_left: false, parked: None };
-        Inbox { bytes_max, state: Mutex::new(state), changed: Condvar::new() }
+    pub fn new(bytes_max: usize, read_on: Box<dyn Fn() + Send + Sync>) -> Self {
+        let (requests, bytes, is_held_up, is_left) = (VecDeque::new(), 0, false, false);
+        let state = State { requests, bytes, end: None, is_held_up, is_left, parked: None };
+        Inbox { bytes_max, read_on, state: Mutex::new(state), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<S>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request, when there is room for it; whether anybody takes it. There is none before the session continues, if it is parked: `wake`
-    /// sees to that.
-    pub fn push(&self, message: Message, wake: impl FnOnce(S)) -> bool {
-        let is_full = |state: &mut State<S>| state.bytes > self.bytes_max && !state.is_left;
+    /// Whether there is room for more. If not, the client is read on when there is.
+    pub fn has_room(&self) -> bool {
         let mut state = self.lock();
-        if is_full(&mut state)
-            && let Some(parked) = state.parked.take()
-        {
-            drop(state);
-            wake(parked);
-            state = self.lock();
+        state.is_held_up = state.bytes > self.bytes_max && !state.is_left;
+        !state.is_held_up
+    }
+
+    /// Adds a request.
+    pub fn push(&self, message: Message) {
+        let mut state = self.lock();
+        if state.is_left {
+            return;
         }
-        let mut state = self.changed.wait_while(state, is_full).unwrap_or_else(PoisonError::into_inner);
         state.bytes += message.bytes();
         state.requests.push_back(message);
         self.changed.notify_all();
-        !state.is_left
     }
 
     /// Nothing more comes.
@@ -107,8 +110,12 @@ impl<S> Inbox<S> {
         }
         if let Some(message) = state.requests.pop_front() {
             state.bytes -= message.bytes();
-            self.changed.notify_all();
+            let has_room = state.is_held_up && state.bytes <= self.bytes_max / 2;
+            state.is_held_up &= !has_room;
             drop(state);
+            if has_room {
+                (self.read_on)();
+            }
             return Ok(Next::Request(message.read()?));
         }
         match state.end.as_mut().and_then(Option::take) {
@@ -149,38 +156,57 @@ impl<S> Inbox<S> {
 
     /// Nobody takes anything any more.
     pub fn leave(&self) {
-        self.lock().is_left = true;
-        self.changed.notify_all();
+        let mut state = self.lock();
+        state.is_left = true;
+        state.requests = VecDeque::new();
+        state.bytes = 0;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
     use super::*;
-    use crate::wire::read_message;
+    use crate::wire::Framing;
 
-    /// The message of a client that asks whether everything is done, as long as this.
-    fn sync(bytes: usize) -> Message {
+    fn message(kind: u8, bytes: usize) -> Message {
         let announced = (bytes as u32 + 4).to_be_bytes();
-        let message = [b"S", &announced[..], &vec![0; bytes]].concat();
-        read_message(&mut &*message, bytes).unwrap().unwrap()
+        let message = [&[kind], &announced[..], &vec![0; bytes]].concat();
+        Framing::new(bytes).next(&mut &*message).unwrap().unwrap()
+    }
+
+    /// The message of a client that asks whether everything is done.
+    fn sync() -> Message {
+        message(b'S', 0)
+    }
+
+    /// So many bytes of a copy.
+    fn data(bytes: usize) -> Message {
+        message(b'd', bytes)
     }
 
     /// Stands for a session.
     const SESSION: u32 = 7;
 
-    fn nobody(_: u32) {
-        panic!("nobody is parked");
+    /// An inbox, and how often the client was read on.
+    fn inbox(bytes_max: usize) -> (Inbox<u32>, Arc<AtomicUsize>) {
+        let read_on = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&read_on);
+        let count = move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+        };
+        (Inbox::new(bytes_max, Box::new(count)), read_on)
     }
 
     #[test]
     fn a_session_is_parked_only_while_nothing_is_there() {
-        let inbox = Inbox::new(1000);
+        let inbox = inbox(1000).0;
         assert!(inbox.park(SESSION).is_none());
         assert!(inbox.wake().is_none(), "nothing has come");
-        assert!(inbox.push(sync(0), nobody));
+        inbox.push(sync());
         assert!(inbox.rest().is_none(), "a request waits");
         let woken = inbox.wake().expect("a request has come");
         assert!(inbox.wake().is_none(), "it goes on already");
@@ -193,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_end_wakes_a_session() {
-        let inbox = Inbox::new(1000);
+        let inbox = inbox(1000).0;
         assert!(inbox.park(SESSION).is_none());
         inbox.end(None);
         assert!(inbox.rest().is_none(), "it hears of the end first");
@@ -203,27 +229,52 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_is_parked_goes_on_before_its_reader_waits_for_room() {
-        let inbox = Inbox::new(10);
+    fn a_client_is_read_on_when_most_of_what_it_sent_is_taken() {
+        let (inbox, read_on) = inbox(10_000);
+        let mut sent = 0;
+        while inbox.has_room() {
+            inbox.push(data(200));
+            sent += 1;
+        }
+        assert!(sent > 1);
+        let mut taken = 0;
+        while read_on.load(Ordering::SeqCst) == 0 {
+            assert!(matches!(inbox.take(), Ok(Some(Request::CopyData(_)))));
+            taken += 1;
+        }
+        assert!(taken < sent && taken * 2 >= sent, "{taken} of {sent}");
+        assert!(inbox.has_room());
+        (taken..sent).for_each(|_| drop(inbox.take()));
+        assert_eq!(read_on.load(Ordering::SeqCst), 1, "once");
+    }
+
+    #[test]
+    fn a_message_that_is_longer_than_the_room_is_taken_in() {
+        let (inbox, read_on) = inbox(10);
         assert!(inbox.park(SESSION).is_none());
-        // A request has come that is longer than all that may wait.
-        assert!(inbox.push(sync(100), nobody));
-        thread::scope(|scope| {
-            let takes = |_| {
-                scope.spawn(|| while !matches!(inbox.take(), Ok(None)) {});
-            };
-            assert!(inbox.push(sync(100), takes), "its room is made");
-            inbox.end(None);
-        });
+        inbox.push(data(100));
+        assert!(!inbox.has_room());
+        assert!(inbox.wake().is_some());
+        assert!(matches!(inbox.take(), Ok(Some(Request::CopyData(_)))));
+        assert_eq!(read_on.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn what_nobody_takes_is_not_kept() {
+        let (inbox, _) = inbox(10);
+        inbox.push(data(100));
+        inbox.leave();
+        inbox.push(data(100));
+        assert!(!inbox.has_next() && inbox.has_room());
     }
 
     #[test]
     fn a_session_in_the_middle_of_something_waits_as_long_as_its_patience() {
-        let inbox = Inbox::<u32>::new(1000);
+        let inbox = inbox(1000).0;
         assert!(matches!(inbox.next(false, Some(Duration::from_millis(1))), Ok(Next::Nothing)));
         thread::scope(|scope| {
             let waiting = scope.spawn(|| inbox.next(false, None));
-            assert!(inbox.push(sync(0), nobody));
+            inbox.push(sync());
             assert!(matches!(waiting.join().unwrap(), Ok(Next::Request(Request::Sync))));
         });
     }

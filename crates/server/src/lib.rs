@@ -1,10 +1,10 @@
 //! A server: clients of PostgreSQL over a catalogue and its running queries.
 //!
 //! A [`Server`] listens on an address of this machine and speaks the protocol of PostgreSQL, version 3. Each connection
-//! is a [`Session`](tidemill_service::Session) of a [`Runtime`](tidemill_service::Runtime). While its client sends something now and
-//! then, it has a thread that reads, so that it notices at once when the client disconnects. What is asked is executed and answered by a few
-//! threads for all sessions; what waits, as within a transaction, keeps its thread, and another one takes over. A client that does not read its
-//! rows holds back its own query, and nobody else's.
+//! is a [`Session`](tidemill_service::Session) of a [`Runtime`](tidemill_service::Runtime). One thread reads what all clients send, so it is
+//! noticed at once when one disconnects. What is asked is executed and answered by a few threads for all sessions; what waits, as within a
+//! transaction, keeps its thread, and another one takes over. A client that does not read its rows holds back its own query, and nobody
+//! else's.
 //!
 //! ```
 //! use std::net::SocketAddr;
@@ -21,6 +21,7 @@
 mod active_session;
 mod activity;
 mod authentication;
+mod client_reader;
 mod client_stream;
 mod connection;
 mod connections;
@@ -29,11 +30,11 @@ mod deadlines;
 mod exposure;
 mod http;
 mod identity;
-mod idle_clients;
 mod inbox;
 mod log;
 mod login;
 mod measured_plan;
+mod opening;
 mod pg_catalog;
 mod report;
 mod running;

@@ -2,21 +2,19 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use tidemill_engine::Cause;
 use tidemill_service::Runtime;
 
-use crate::active_session::ActiveSession;
 use crate::authentication::LoginAttempts;
+use crate::client_reader::ClientReader;
 use crate::client_stream::ClientStream;
 use crate::connection;
 use crate::connections::Connections;
-use crate::conversation::Idle;
 use crate::exposure::{self, Protection};
-use crate::idle_clients::IdleClients;
+use crate::opening::Opening;
 use crate::report::{Report, TOO_MANY_CONNECTIONS};
 use crate::server_state::{ServerOptions, ServerState};
 use crate::spare_descriptor::{SpareDescriptor, is_out_of_descriptors};
@@ -28,8 +26,6 @@ const BEGINNING_MAX: usize = 64;
 /// How long a further one waits for room. A thousand clients that come at once are all served; clients that never begin only delay
 /// the refusal.
 const BEGINNING_WAIT: Duration = Duration::from_secs(2);
-/// A thread that reads needs little, and one that begins a session not much more.
-const READER_STACK_BYTES: usize = 1024 * 1024;
 /// So many sessions are answered at once for each processor: one may wait for its turn, or for room in a connection.
 const SLOTS_PER_PROCESSOR: usize = 2;
 /// How long a client that does not read may delay the end of the server.
@@ -62,7 +58,8 @@ impl Server {
         let connections = Arc::new(Connections::new(options.connections_max));
         let asks_nobody = address.ip().is_loopback() || options.is_insecure;
         let (runtime, attempts) = (runtime.clone(), LoginAttempts::default());
-        let (deadlines, idle_clients) = (Arc::default(), IdleClients::default());
+        let of_reader = runtime.clone();
+        let reader = ClientReader::start(move || of_reader.be_reader()).map_err(cannot)?;
         let (of_workers, release) = (runtime.clone(), options.release_memory);
         let at_once = SLOTS_PER_PROCESSOR * thread::available_parallelism().map_or(2, usize::from);
         let workers = Workers::start(at_once, move || of_workers.be_reader(), release).map_err(cannot)?;
@@ -72,9 +69,8 @@ impl Server {
             workers,
             connections,
             attempts,
-            deadlines,
-            idle_clients,
-            active_sessions: AtomicUsize::new(0),
+            deadlines: Arc::default(),
+            reader,
             asks_nobody,
         };
         let shared = Arc::new(shared);
@@ -109,6 +105,7 @@ impl Server {
         let _ = accepting.join();
         self.shared.connections.wait_until_closed(LEAVE_TIME);
         self.shared.workers.end();
+        self.shared.reader.end();
     }
 }
 
@@ -151,65 +148,5 @@ fn open(stream: TcpStream, shared: &Arc<ServerState>) {
         return connection::refuse(&stream, &report.with_hint("connect again in some seconds"));
     }
     let key = shared.connections.add(Arc::clone(&stream));
-    let process = key.process;
-    on_thread(&Arc::clone(&stream), process, shared, move |shared| {
-        match connection::begin_session(&stream, &key, &shared) {
-            Some(begun) => serve(stream, begun, shared, true),
-            None => close(&stream, process, &shared),
-        }
-    });
-}
-
-/// Does something for a connection on a thread of its own.
-fn on_thread(
-    stream: &ClientStream,
-    process: i32,
-    shared: &Arc<ServerState>,
-    work: impl FnOnce(Arc<ServerState>) + Send + 'static,
-) {
-    let of_connection = Arc::clone(shared);
-    let thread = thread::Builder::new().name(format!("client {process}")).stack_size(READER_STACK_BYTES);
-    let started = thread.spawn(move || {
-        of_connection.runtime.be_reader();
-        work(of_connection);
-    });
-    if let Err(error) = started {
-        tracing::warn!(%error, "cannot start a thread for a connection");
-        connection::refuse(stream, &connection::without_thread(&error));
-        shared.connections.remove(process);
-    }
-}
-
-/// Reads what a client sends. When it sends nothing for some time, the session waits without a thread.
-fn serve(stream: Arc<ClientStream>, idle: Idle, shared: Arc<ServerState>, is_new: bool) {
-    let session = ActiveSession::new(Arc::clone(&stream), idle, Arc::clone(&shared));
-    if is_new {
-        shared.release_memory();
-    }
-    if let Some(mut idle) = session.read() {
-        drop(session);
-        idle.session.rest();
-        rest(stream, *idle, shared);
-    }
-}
-
-/// A session waits until its client sends something, or the connection ends.
-fn rest(stream: Arc<ClientStream>, idle: Idle, shared: Arc<ServerState>) {
-    let (process, waiting) = (idle.process, Arc::clone(&stream));
-    let of_session = Arc::clone(&shared);
-    let waits = shared.idle_clients.wait(waiting, move |stream| {
-        on_thread(&Arc::clone(&stream), process, &of_session, move |shared| {
-            serve(stream, idle, shared, false)
-        });
-    });
-    if let Err(error) = waits {
-        tracing::warn!(%error, "cannot wait for a client");
-        connection::refuse(&stream, &connection::without_thread(&error));
-        shared.connections.remove(process);
-    }
-}
-
-fn close(stream: &ClientStream, process: i32, shared: &ServerState) {
-    stream.close();
-    shared.connections.remove(process);
+    Opening::begin(stream, key, Arc::clone(shared));
 }

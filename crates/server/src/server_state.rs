@@ -1,17 +1,16 @@
 //! What all connections of a server share, and its limits.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidemill_connect::tls::TlsServer;
 use tidemill_service::Runtime;
 
 use crate::authentication::LoginAttempts;
+use crate::client_reader::ClientReader;
 use crate::connections::Connections;
 use crate::deadlines::Deadlines;
-use crate::idle_clients::IdleClients;
-use crate::workers::{KEEPING_THREADS, Workers};
+use crate::workers::Workers;
 
 /// The limits of a server.
 #[derive(Clone, Debug)]
@@ -32,8 +31,7 @@ pub struct ServerOptions {
     /// so is everybody if clients must show certificates.
     pub tls: Option<Arc<TlsServer>>,
     /// Lets other threads use what is free in the memory of the calling thread, if the program's allocator does not do so by itself.
-    /// Threads call it when they have begun a session while many are active, after answers while many threads answer, and when they
-    /// have nothing to do for a while.
+    /// Threads call it after answers while many threads answer, and when they have nothing to do for a while.
     pub release_memory: Option<fn()>,
 }
 
@@ -60,26 +58,15 @@ pub(crate) struct ServerState {
     pub attempts: LoginAttempts,
     /// Of the statements that may take a limited time.
     pub deadlines: Arc<Deadlines>,
-    /// The sessions whose clients send nothing.
-    pub idle_clients: IdleClients,
+    /// It reads what the clients send.
+    pub reader: ClientReader,
     /// They answer what the sessions ask.
     pub workers: Workers,
-    /// How many sessions have a thread that reads.
-    pub active_sessions: AtomicUsize,
     /// Whether nobody is asked for a password as long as there are no users.
     pub asks_nobody: bool,
 }
 
 impl ServerState {
-    /// With many sessions, what is free in the memory of a thread that has begun one is for all.
-    pub fn release_memory(&self) {
-        if let Some(release) = self.options.release_memory
-            && self.active_sessions.load(Ordering::Relaxed) > KEEPING_THREADS
-        {
-            release();
-        }
-    }
-
     /// What strangers do not know, and what stays the same as long as the users do.
     pub fn secret(&self) -> Vec<u8> {
         self.runtime.users().into_iter().next().map(|user| user.verifier.into_bytes()).unwrap_or_default()

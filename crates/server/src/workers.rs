@@ -21,7 +21,7 @@ const QUIET: Duration = Duration::from_millis(200);
 const STAY: Duration = Duration::from_secs(5);
 
 /// So many threads may keep what they have freed: their next work needs it again.
-pub(crate) const KEEPING_THREADS: usize = 32;
+const KEEPING_THREADS: usize = 32;
 /// A thread has freed little before it has worked for this long. If threads are released after a quarter of it, a thousand clients get
 /// 11 to 44 % fewer answers to reads by key (decision 0130).
 const WORK_UNTIL_RELEASE_NS: u64 = 2_000_000;

@@ -204,6 +204,33 @@ fn who_does_not_read_holds_back_nobody_else_and_frees_the_session_when_gone() {
 }
 
 #[test]
+fn who_sends_more_than_there_is_room_for_holds_up_nobody_and_loses_nothing() {
+    const REQUESTS: usize = 3000;
+    let server = serve_with(ServerOptions { message_bytes_max: 10_000, ..ServerOptions::default() });
+    let mut client = session(&server);
+    query(&mut client, "SET statement_timeout = '1s'");
+    message_of_kind(&mut client, b'Z');
+    // Nothing else of this client is answered meanwhile, and the buffers of the network do not take all of it.
+    query(&mut client, "SELECT value FROM sequence(rate => 100)");
+    let mut sending = client.try_clone().unwrap();
+    let sender = std::thread::spawn(move || {
+        for number in 0..REQUESTS {
+            query(&mut sending, &format!("SELECT {number} AS number -- {}", "-".repeat(9000)));
+        }
+    });
+    (0..10).for_each(|_| answers(&server));
+    assert!(!sender.is_finished(), "all that was sent has room");
+    assert_eq!(code(&message_of_kind(&mut client, b'E')), "57014");
+    for number in 0..REQUESTS {
+        let row = message_of_kind(&mut client, b'D');
+        assert!(row.ends_with(number.to_string().as_bytes()), "{row:?} in place of {number}");
+    }
+    sender.join().unwrap();
+    drop(client);
+    wait_until("the end of the session", || server.sessions() == 0);
+}
+
+#[test]
 fn what_is_not_read_is_counted_until_the_client_goes() {
     let runtime = Runtime::new(Planner::new());
     let server = serve_runtime(&runtime);

@@ -1,18 +1,27 @@
-//! Sessions whose clients send nothing: they have no threads, and are the same when the clients continue.
+//! Sessions without a request: they have no threads, and are the same when their clients continue.
 //!
 //! It is a process of its own: what it counts is nobody else's.
 
 mod support;
 
 use std::fs;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use support::{PATIENCE, serve};
-use tidemill_server::Server;
+use support::{PATIENCE, serve_with};
+use tidemill_server::{Server, ServerOptions};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, NoTls};
 
-const CLIENTS: usize = 30;
+/// More than there are threads that answer.
+fn clients_wanted() -> usize {
+    20 + threads_that_stay()
+}
+
+/// How many threads wait for what clients may ask: two for each processor.
+fn threads_that_stay() -> usize {
+    2 * thread::available_parallelism().map_or(2, usize::from)
+}
 
 async fn connect(server: &Server, application: &str) -> Client {
     let mut config = Config::new();
@@ -23,18 +32,19 @@ async fn connect(server: &Server, application: &str) -> Client {
     client
 }
 
-/// The threads of this process that read what clients send.
+/// The threads of this process that read what clients send, and that answer.
 fn threads_of_clients() -> usize {
     let names = fs::read_dir("/proc/self/task").unwrap().filter_map(|task| {
         // A thread may end meanwhile.
         fs::read_to_string(task.unwrap().path().join("comm")).ok()
     });
-    names.filter(|name| name.starts_with("client ")).count()
+    names.filter(|name| matches!(name.trim_end(), "read clients" | "answer clients")).count()
 }
 
-async fn until_idle(allowed: usize) {
+/// Waits until no sessions have threads but so many.
+async fn until_idle(sessions: usize) {
     let start = Instant::now();
-    while threads_of_clients() > allowed {
+    while threads_of_clients() > 1 + threads_that_stay() + sessions {
         assert!(start.elapsed() < PATIENCE, "{} threads are left", threads_of_clients());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -46,11 +56,12 @@ async fn text(client: &Client, query: &str) -> String {
 
 #[test]
 fn sessions_without_requests_have_no_threads_and_stay_apart() {
-    let server = serve();
+    let server = serve_with(ServerOptions { connections_max: 1000, ..ServerOptions::default() });
+    let count = clients_wanted();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut clients = Vec::new();
-        for number in 0..CLIENTS {
+        for number in 0..count {
             let client = connect(&server, &format!("app {number}")).await;
             client.batch_execute(&format!("SET partitions = {}", number + 1)).await.unwrap();
             client.batch_execute(&format!("PREPARE mine AS SELECT {number} AS n")).await.unwrap();
@@ -61,8 +72,7 @@ fn sessions_without_requests_have_no_threads_and_stay_apart() {
         let open = connect(&server, "in a transaction").await;
         open.batch_execute("BEGIN; SET LOCAL application_name = 'within'").await.unwrap();
         until_idle(1).await;
-        assert_eq!(threads_of_clients(), 1);
-        assert_eq!(server.sessions(), CLIENTS + 1);
+        assert_eq!(server.sessions(), count + 1);
         for round in 0..2 {
             for (number, (client, by_protocol)) in clients.iter().enumerate() {
                 assert_eq!(text(client, "SHOW application_name").await, format!("app {number}"), "{round}");
@@ -95,7 +105,7 @@ fn sessions_without_requests_have_no_threads_and_stay_apart() {
         let gone = clients.swap_remove(5);
         drop(gone);
         let start = Instant::now();
-        while server.sessions() != CLIENTS {
+        while server.sessions() != count {
             assert!(start.elapsed() < PATIENCE, "there are {} sessions", server.sessions());
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

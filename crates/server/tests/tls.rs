@@ -98,6 +98,9 @@ fn a_client_that_checks_everything_is_served() {
     let rows = String::from_utf8(answered.stdout).unwrap();
     assert_eq!(rows.lines().count(), 50_000, "{told}");
     assert!(rows.lines().enumerate().all(|(at, row)| row == at.to_string()));
+    // And far more in one request than is decrypted at once.
+    let long = format!("SELECT length('{}') AS n", "x".repeat(100_000));
+    assert_eq!(psql(&server, folder, &verified, &long).unwrap().stdout, b"100000\n");
     // Of this machine, and no certificates are asked for: without is allowed.
     assert_eq!(psql(&server, folder, "sslmode=disable", "SELECT 1").unwrap().stdout, b"1\n");
     let other = Files::new();

@@ -8,11 +8,10 @@ use super::support::child::wait_until;
 use super::support::folder_with;
 
 /// What the threads of readers are called, and of those who serve them.
-const OF_READERS: [&str; 10] = [
-    "client ",
+const OF_READERS: [&str; 9] = [
+    "read clients",
     "answer clients",
     "relieve clients",
-    "idle clients",
     "deadlines",
     "last results",
     "end of a stream",

@@ -1,12 +1,14 @@
 //! Messages of the protocol of PostgreSQL, version 3: what clients send, and what they are sent.
 
+mod framing;
 mod password;
 mod requests;
 mod startup;
 mod writer;
 
+pub(crate) use self::framing::{Framing, Message};
 pub(crate) use self::password::{chosen_mechanism, read_password};
-pub(crate) use self::requests::{Bind, Message, Request, RequestError, Target, read_message};
+pub(crate) use self::requests::{Bind, Request, RequestError, Target};
 pub(crate) use self::startup::{Startup, read_startup};
 pub(crate) use self::writer::{TransactionStatus, Writer};
 

@@ -1,12 +1,9 @@
 //! What a client sends once its session has begun.
 
-use std::io::{self, Read};
+use std::io;
 
 use super::{Body, Malformed};
 use crate::report::{PROGRAM_LIMIT, PROTOCOL_VIOLATION, Report};
-
-/// A message has room for so many bytes at once if it announces them. Growing through all sizes would take a page of memory for each.
-const ANNOUNCED_BYTES_MAX: usize = 8 * 1024;
 
 /// A message of a client.
 #[derive(Debug, PartialEq, Eq)]
@@ -78,65 +75,11 @@ impl From<&RequestError> for Report {
     }
 }
 
-/// A message as it came. Threads that only read keep it like this: what it says would take a page of memory for each size of its parts.
-pub(crate) struct Message {
-    kind: u8,
-    body: Vec<u8>,
-}
-
-impl Message {
-    /// How many bytes it takes.
-    pub fn bytes(&self) -> usize {
-        self.body.capacity() + size_of::<Message>()
-    }
-
-    /// What it says.
-    ///
-    /// # Errors
-    /// If it is not a message of the protocol.
-    pub fn read(&self) -> Result<Request, RequestError> {
-        Ok(request(self.kind, &self.body)?)
-    }
-}
-
-/// Room for a message of this many bytes: there are few different sizes.
-fn room(bytes: usize) -> usize {
-    match bytes {
-        0 => 0,
-        1..=64 => 64,
-        65..=512 => 512,
-        // Beyond that, it grows with what comes, not with what is announced.
-        _ => bytes.min(ANNOUNCED_BYTES_MAX).next_power_of_two(),
-    }
-}
-
-/// Reads the next message; `None` when the client has closed the connection.
-pub(crate) fn read_message(
-    stream: &mut impl Read,
-    bytes_max: usize,
-) -> Result<Option<Message>, RequestError> {
-    let mut kind = [0];
-    if stream.read(&mut kind)? == 0 {
-        return Ok(None);
-    }
-    let mut length = [0; 4];
-    stream.read_exact(&mut length)?;
-    // It counts itself.
-    let bytes = u32::from_be_bytes(length) as usize;
-    let bytes =
-        bytes.checked_sub(4).ok_or(Malformed("a message claims to be shorter than its own length field"))?;
-    if bytes > bytes_max {
-        return Err(RequestError::TooLong { bytes, bytes_max });
-    }
-    let mut body = Vec::with_capacity(room(bytes));
-    stream.take(bytes as u64).read_to_end(&mut body)?;
-    if body.len() < bytes {
-        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-    }
-    Ok(Some(Message { kind: kind[0], body }))
-}
-
-fn request(kind: u8, body: &[u8]) -> Result<Request, Malformed> {
+/// What a message of this kind says.
+///
+/// # Errors
+/// If it is not a message of the protocol.
+pub(super) fn request(kind: u8, body: &[u8]) -> Result<Request, Malformed> {
     let mut body = Body(body);
     let request = match kind {
         b'Q' => Request::Query(body.text()?),
@@ -192,13 +135,9 @@ fn target(body: &mut Body<'_>) -> Result<Target, Malformed> {
 mod tests {
     use super::*;
 
-    fn read(bytes: &[u8]) -> Result<Option<Request>, RequestError> {
-        read_message(&mut &*bytes, 100)?.map(|message| message.read()).transpose()
-    }
-
     #[test]
     fn a_request_is_read_to_its_end() {
-        assert_eq!(read(b"Q\0\0\0\x0dSELECT 1\0").unwrap(), Some(Request::Query("SELECT 1".into())));
+        assert_eq!(request(b'Q', b"SELECT 1\0").unwrap(), Request::Query("SELECT 1".into()));
         let bound = Bind {
             portal: String::new(),
             statement: "s".into(),
@@ -206,25 +145,23 @@ mod tests {
             values: vec![None, Some(b"ab".to_vec())],
             result_formats: vec![],
         };
-        let bytes = b"B\0\0\0\x19\0s\0\0\x01\0\x01\0\x02\xff\xff\xff\xff\0\0\0\x02ab\0\0";
-        assert_eq!(read(bytes).unwrap(), Some(Request::Bind(bound)));
-        assert!(read(b"").unwrap().is_none());
+        let body = b"\0s\0\0\x01\0\x01\0\x02\xff\xff\xff\xff\0\0\0\x02ab\0\0";
+        assert_eq!(request(b'B', body).unwrap(), Request::Bind(bound));
+        assert_eq!(request(b'!', b"anything").unwrap(), Request::Unknown(b'!'));
     }
 
     #[test]
     fn what_is_announced_and_not_sent_is_an_error() {
-        for bytes in [
-            &b"Q"[..],
-            b"Q\0\0\0\x03",
-            b"Q\0\0\0\x0dSELECT",
-            b"Q\0\0\0\x08abcd",
-            b"Q\0\0\0\x07a\0b",
-            b"Q\0\0\0\x06\xff\0",
-            b"B\0\0\0\x0a\0\0\xff\xff\0\0",
-            b"D\0\0\0\x06x\0",
-        ] {
-            assert!(read(bytes).is_err(), "{bytes:?}");
+        let wrong: [(u8, &[u8]); 6] = [
+            (b'Q', b"abcd"),
+            (b'Q', b"a\0b"),
+            (b'Q', b"\xff\0"),
+            (b'Q', b""),
+            (b'B', b"\0\0\xff\xff\0\0"),
+            (b'D', b"x\0"),
+        ];
+        for (kind, body) in wrong {
+            assert!(request(kind, body).is_err(), "{body:?}");
         }
-        assert!(matches!(read(b"Q\xff\xff\xff\xff"), Err(RequestError::TooLong { .. })));
     }
 }
