@@ -2,6 +2,7 @@
 //! where it folds constants and where it answers a query over tables, so they are replaced by functions there.
 
 use std::any::Any;
+use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
@@ -14,11 +15,13 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, ColumnarValue, Expr, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
 };
 
 use tidemill_trees::nodes::{PlanTree, Tree};
+
+use super::expression_type::type_of;
 
 /// The plan with functions that detect overflow in place of operators, including subqueries.
 pub(crate) fn with_checks(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -86,7 +89,7 @@ fn is_checked(function: &ScalarUDF) -> bool {
 }
 
 fn is_whole(expression: &Expr, schema: &DFSchema) -> bool {
-    expression.get_type(schema).is_ok_and(|data_type| data_type.is_integer())
+    type_of(expression, schema).is_ok_and(|data_type| data_type.is_integer())
 }
 
 fn checked(operator: Operator) -> Option<ScalarUDF> {
@@ -105,6 +108,32 @@ fn operator(name: &str) -> Option<Operator> {
         "minus" => Some(Operator::Minus),
         "times" => Some(Operator::Multiply),
         _ => None,
+    }
+}
+
+/// Writes a name into one text: a text for each operand would copy a long sum once for each of its terms.
+fn write_call(name: &mut String, function: &str, arguments: &[Expr]) -> fmt::Result {
+    match (operator(function), arguments) {
+        (Some(operator), [left, right]) => {
+            write_operand(name, left)?;
+            write!(name, " {operator} ")?;
+            write_operand(name, right)
+        }
+        _ => {
+            name.push_str("(- ");
+            arguments.iter().try_for_each(|argument| write_operand(name, argument))?;
+            name.push(')');
+            Ok(())
+        }
+    }
+}
+
+fn write_operand(name: &mut String, operand: &Expr) -> fmt::Result {
+    match operand {
+        Expr::ScalarFunction(ScalarFunction { func, args }) if is_checked(func) => {
+            write_call(name, func.name(), args)
+        }
+        other => write!(name, "{}", other.schema_name()),
     }
 }
 
@@ -145,12 +174,9 @@ impl ScalarUDFImpl for CheckedArithmetic {
 
     /// The operator's display, because it determines column names.
     fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
-        Ok(match (operator(self.name), arguments) {
-            (Some(operator), [left, right]) => {
-                format!("{} {operator} {}", left.schema_name(), right.schema_name())
-            }
-            _ => format!("(- {})", arguments[0].schema_name()),
-        })
+        let mut name = String::new();
+        write_call(&mut name, self.name, arguments)?;
+        Ok(name)
     }
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {

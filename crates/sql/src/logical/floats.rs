@@ -24,6 +24,7 @@ use datafusion::logical_expr::{
 use tidemill_trees::nodes::{PlanTree, Tree};
 
 use super::arithmetic::rewrite;
+use super::expression_type::type_of;
 use super::interval_lengths::as_length_key;
 use super::rounding::settle_type;
 use super::written_numbers;
@@ -305,7 +306,7 @@ fn has_type(expression: &Expr, schema: &DFSchema, is: fn(&DataType) -> bool) -> 
             let mut results = when_then_expr.iter().map(|(_, then)| then).chain(else_expr);
             results.any(|result| has_type(result, schema, is))
         }
-        other => other.get_type(schema).is_ok_and(|data_type| is(&data_type)),
+        other => type_of(other, schema).is_ok_and(|data_type| is(&data_type)),
     }
 }
 

@@ -19,6 +19,7 @@ mod durations;
 mod empty_windows;
 mod exact_total;
 mod exact_totals;
+mod expression_type;
 mod finite;
 mod floats;
 pub(crate) mod fourier;

@@ -31,6 +31,7 @@ use datafusion::logical_expr::{
 use tidemill_trees::nodes::PlanTree;
 
 use super::arithmetic::rewrite;
+use super::expression_type::type_of;
 use super::rounding::depends_on_literal;
 
 /// DataFusion's functions that know for which arguments they have a value.
@@ -119,7 +120,7 @@ pub(crate) fn with_plain_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
 fn is_hidden(argument: &Expr, to: &FieldRef, schema: &DFSchema) -> bool {
     // An error of a constant is reported when the query is planned, if it is seen to be a cast.
     let is_constant = matches!(argument, Expr::Literal(_, _));
-    !is_constant && !argument.get_type(schema).is_ok_and(|from| keeps_values(&from, to.data_type()))
+    !is_constant && !type_of(argument, schema).is_ok_and(|from| keeps_values(&from, to.data_type()))
 }
 
 /// Whether each value has a distinct counterpart in the other type, in the same order.
