@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use socket2::{Domain, Socket, Type};
 
 use crate::feed::Feed;
 use crate::load::{Inflow, STREAMS};
@@ -19,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(100);
 /// It holds something for so many looks: somebody does not read.
 const HELD_LOOKS: usize = 30;
+/// What the network keeps for a client that does not read. Otherwise the system may let it keep all of an answer, and nobody has to wait.
+const NETWORK_BYTES: usize = 64 * 1024;
 /// What a slow reader reads at once, and how long it then does something else.
 const SLOW_BYTES: usize = 256 * 1024;
 const SLOW_PAUSE: Duration = Duration::from_millis(100);
@@ -39,7 +42,10 @@ struct RawClient {
 impl RawClient {
     /// Opens a session; an error of the server if there is none.
     fn open(address: SocketAddr) -> anyhow::Result<Result<RawClient, Told>> {
-        let stream = TcpStream::connect(address)?;
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.set_recv_buffer_size(NETWORK_BYTES)?;
+        socket.connect(&address.into())?;
+        let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut client = RawClient { stream: BufReader::new(stream) };
         client.stream.get_mut().write_all(b"\0\0\0\x14\0\x03\0\0user\0bench\0\0")?;
@@ -180,7 +186,7 @@ fn stops_reading(server: &ServerProcess, query: &str) -> anyhow::Result<Told> {
             return client.error();
         }
         held = if holds { held + 1 } else { 0 };
-        ensure!(start.elapsed() < PATIENCE, "the server still holds rows for it");
+        ensure!(start.elapsed() < PATIENCE, "the server holds rows for it for ever, or never");
         thread::sleep(LOOK);
     }
 }
