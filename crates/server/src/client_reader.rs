@@ -40,12 +40,12 @@ pub(crate) trait ReadClient: Send + Sync {
     fn quiet(self: Arc<Self>);
 }
 
-/// How a client is read on.
+/// When a client is read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
-    /// There may be more.
+    /// At once: there may be more.
     AtOnce,
-    /// When something comes, or the reader is told to continue.
+    /// When more arrives, or after `continue_with`.
     Later,
     /// Not any more.
     Never,

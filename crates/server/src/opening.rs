@@ -11,11 +11,11 @@ use crate::active_session::ActiveSession;
 use crate::activity::Activity;
 use crate::client_reader::{ReadClient, Reading};
 use crate::client_stream::ClientStream;
-use crate::connection::{not_waited_for, tell};
 use crate::connections::ConnectionKey;
 use crate::conversation::Idle;
 use crate::identity::Identity;
 use crate::login::{NoLogin, log_in};
+use crate::refusal::{not_waited_for, tell};
 use crate::report::{ADMIN_SHUTDOWN, INVALID_AUTHORIZATION, NOT_SUPPORTED, Report, TOO_MANY_CONNECTIONS};
 use crate::server_state::ServerState;
 use crate::session_settings::SessionSettings;
@@ -61,10 +61,10 @@ impl Opening {
     /// Reads the next message on one of the threads that answer.
     fn submit(self: Arc<Self>) {
         let opening = Arc::clone(&self);
-        self.shared.workers.submit(Box::new(move |slot| opening.go_on(slot)));
+        self.shared.workers.submit(Box::new(move |slot| opening.take_step(slot)));
     }
 
-    fn go_on(self: Arc<Self>, slot: &WorkerSlot) {
+    fn take_step(self: Arc<Self>, slot: &WorkerSlot) {
         let closing = Closing(&self);
         let step = next_step(&self, slot).unwrap_or_else(|error| {
             tracing::debug!(%error, process = self.key.process, "a connection ended before it became a session");
@@ -121,7 +121,7 @@ impl ReadClient for Opening {
         self.deadline
     }
 
-    /// It is told that it takes too long.
+    /// The deadline has passed, so the next read fails and the client learns why.
     fn quiet(self: Arc<Self>) {
         self.submit();
     }

@@ -11,10 +11,10 @@ use tidemill_service::Runtime;
 use crate::authentication::LoginAttempts;
 use crate::client_reader::ClientReader;
 use crate::client_stream::ClientStream;
-use crate::connection;
 use crate::connections::Connections;
 use crate::exposure::{self, Protection};
 use crate::opening::Opening;
+use crate::refusal;
 use crate::report::{Report, TOO_MANY_CONNECTIONS};
 use crate::server_state::{ServerOptions, ServerState};
 use crate::spare_descriptor::{SpareDescriptor, is_out_of_descriptors};
@@ -145,7 +145,7 @@ fn open(stream: TcpStream, shared: &Arc<ServerState>) {
             TOO_MANY_CONNECTIONS,
             format!("{BEGINNING_MAX} other connections are being opened, and none has begun its session"),
         );
-        return connection::refuse(&stream, &report.with_hint("connect again in some seconds"));
+        return refusal::refuse(&stream, &report.with_hint("connect again in some seconds"));
     }
     let key = shared.connections.add(Arc::clone(&stream));
     Opening::begin(stream, key, Arc::clone(shared));

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 
 use crate::client_stream::ClientStream;
-use crate::connection;
+use crate::refusal;
 use crate::report::{Report, TOO_MANY_CONNECTIONS};
 
 /// ENFILE and EMFILE, which are the same numbers on all systems that have them.
@@ -62,5 +62,5 @@ fn refuse(stream: TcpStream) {
     tracing::warn!("a connection is refused: there are no more file descriptors");
     let report = Report::fatal(TOO_MANY_CONNECTIONS, "the server has no more file descriptors");
     let hint = "close other connections, or let the server have more open files (LimitNOFILE, ulimit -n)";
-    connection::refuse(&ClientStream::new(stream), &report.with_hint(hint));
+    refusal::refuse(&ClientStream::new(stream), &report.with_hint(hint));
 }

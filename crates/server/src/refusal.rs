@@ -1,4 +1,4 @@
-//! Goodbyes to clients that get no session.
+//! Errors for clients that get no session.
 
 use std::io::{self, Read};
 use std::time::Duration;
