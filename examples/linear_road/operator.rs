@@ -85,13 +85,14 @@ fn check_columns(inputs: &[SchemaRef]) -> Result<(), Cause> {
     let describe = |field: &Arc<Field>| format!("{} {}", field.name(), field.data_type());
     let wanted: Vec<String> = wanted.fields().iter().map(describe).collect();
     let given: Vec<String> = inputs.iter().flat_map(|input| input.fields().iter().map(describe)).collect();
-    match inputs.len() == 1 && given == wanted {
-        true => Ok(()),
-        false => Err(Cause::user(format!(
+    if inputs.len() == 1 && given == wanted {
+        Ok(())
+    } else {
+        Err(Cause::user(format!(
             "linear_road() takes one table with the columns {}; found {}; SELECT and CAST them accordingly",
             wanted.join(", "),
             given.join(", ")
-        ))),
+        )))
     }
 }
 
@@ -102,11 +103,12 @@ fn check_values(rows: &Rows<'_>) -> Result<(), Cause> {
         rows.column::<UInt8Type>(column).iter().all(|value| usize::from(*value) <= largest)
     };
     let has_nulls = batch.columns().iter().any(|column| column.null_count() > 0);
-    match !has_nulls && at_most(4, EXIT_LANE.into()) && at_most(5, 1) && at_most(6, SEGMENTS - 1) {
-        true => Ok(()),
-        false => Err(Cause::user(
+    if !has_nulls && at_most(4, EXIT_LANE.into()) && at_most(5, 1) && at_most(6, SEGMENTS - 1) {
+        Ok(())
+    } else {
+        Err(Cause::user(
             "linear_road() got a report with NULL, or with lane above 4, dir above 1 or seg above 99; exclude \
              such rows with WHERE",
-        )),
+        ))
     }
 }

@@ -179,10 +179,7 @@ fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let (path, copy) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).unwrap();
-        match path.is_dir() {
-            true => copy_folder(&path, &copy),
-            false => drop(fs::copy(&path, &copy).unwrap()),
-        }
+        if path.is_dir() { copy_folder(&path, &copy) } else { drop(fs::copy(&path, &copy).unwrap()) }
     }
 }
 

@@ -186,9 +186,8 @@ pub fn parse_file_line<T>(
     if let Some(length_bytes) = line.over_long {
         return Err(LineError::whole_line(LineReason::OverLong { length_bytes }));
     }
-    parse(line.bytes).map_err(|error| match line.terminated {
-        true => error,
-        false => LineError { reason: LineReason::Truncated, ..error },
+    parse(line.bytes).map_err(|error| {
+        if line.terminated { error } else { LineError { reason: LineReason::Truncated, ..error } }
     })
 }
 

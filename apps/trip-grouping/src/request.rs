@@ -109,9 +109,10 @@ impl Request {
         if expires > TIME_MAX {
             return Err(RequestError::TimeTooLarge { expires });
         }
-        match self.origin.is_valid() && self.destination.is_valid() {
-            true => Ok(()),
-            false => Err(RequestError::Coordinate),
+        if self.origin.is_valid() && self.destination.is_valid() {
+            Ok(())
+        } else {
+            Err(RequestError::Coordinate)
         }
     }
 }

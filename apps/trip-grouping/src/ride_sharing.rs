@@ -88,9 +88,10 @@ impl Offer {
             return Err(RideSharingError::Seats { given: self.seats });
         }
         // NaN is not at least 0 either.
-        match self.extra_cost_max >= 0.0 {
-            true => Ok(()),
-            false => Err(RideSharingError::ExtraCost { given: self.extra_cost_max }),
+        if self.extra_cost_max >= 0.0 {
+            Ok(())
+        } else {
+            Err(RideSharingError::ExtraCost { given: self.extra_cost_max })
         }
     }
 }

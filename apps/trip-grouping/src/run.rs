@@ -150,14 +150,11 @@ impl RunSummary {
 pub(crate) fn check_not_replaced(out: Option<&Path>, inputs: &[&Path]) -> Result<(), Cause> {
     let place = |path: &Path| path.canonicalize().ok();
     let Some((out, at)) = out.and_then(|out| Some((out, place(out)?))) else { return Ok(()) };
-    match inputs.iter().any(|input| place(input).as_ref() == Some(&at)) {
-        true => {
-            let out = out.display();
-            Err(Cause::user(format!(
-                "{out} is an input, and the output would overwrite it; choose another file"
-            )))
-        }
-        false => Ok(()),
+    if inputs.iter().any(|input| place(input).as_ref() == Some(&at)) {
+        let out = out.display();
+        Err(Cause::user(format!("{out} is an input, and the output would overwrite it; choose another file")))
+    } else {
+        Ok(())
     }
 }
 

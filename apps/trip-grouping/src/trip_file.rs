@@ -138,11 +138,12 @@ impl<T: TripLine> TripFile<T> {
 fn record<T: TripLine>(line: &[u8], latest: i64) -> Result<T, String> {
     let record = T::parse(line).map_err(|error| error.to_string())?;
     let requested = record.trip().requested;
-    match requested < latest {
-        true => Err(format!(
+    if requested < latest {
+        Err(format!(
             "its time is {requested}, but an earlier line has the time {latest}; sort the file by requested_s"
-        )),
-        false => Ok(record),
+        ))
+    } else {
+        Ok(record)
     }
 }
 
@@ -177,9 +178,10 @@ impl BadLines {
 pub fn read_all(path: &Path) -> Result<(Vec<Request>, BadLines), Cause> {
     let (mut file, mut requests) = (TripFile::open(path)?, Vec::new());
     while file.read(&mut requests)? {}
-    match requests.is_empty() {
-        true => Err(no_record::<Request>(path, &file.bad_lines)),
-        false => Ok((requests, file.bad_lines)),
+    if requests.is_empty() {
+        Err(no_record::<Request>(path, &file.bad_lines))
+    } else {
+        Ok((requests, file.bad_lines))
     }
 }
 

@@ -93,9 +93,10 @@ impl TripReader {
                 (None, Some(_)) => false,
                 (None, None) => return Ok(false),
             };
-            trips.extend(match is_request {
-                true => self.requests.take(&mut self.ids).map(Trip::Request),
-                false => self.offers.take(&mut self.ids).map(Trip::Offer),
+            trips.extend(if is_request {
+                self.requests.take(&mut self.ids).map(Trip::Request)
+            } else {
+                self.offers.take(&mut self.ids).map(Trip::Offer)
             });
         }
     }

@@ -173,9 +173,10 @@ impl Counter {
 
     fn joules(&self) -> Option<f64> {
         let now_uj = number(&self.path)?;
-        let used_uj = match now_uj >= self.start_uj {
-            true => now_uj - self.start_uj,
-            false => now_uj + self.range_uj.saturating_sub(self.start_uj),
+        let used_uj = if now_uj >= self.start_uj {
+            now_uj - self.start_uj
+        } else {
+            now_uj + self.range_uj.saturating_sub(self.start_uj)
         };
         Some(used_uj as f64 / 1e6)
     }

@@ -17,9 +17,10 @@ const FIELDS: usize = 10;
 
 /// Time, measurement, the sensor (the key), nine more tags, ten fields.
 pub fn schema(is_dictionary: bool) -> SchemaRef {
-    let tag = match is_dictionary {
-        true => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
-        false => DataType::Utf8,
+    let tag = if is_dictionary {
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+    } else {
+        DataType::Utf8
     };
     let mut columns = vec![
         Field::new("time", DataType::Timestamp(TimeUnit::Nanosecond, None), true),

@@ -74,9 +74,10 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         println!("skipped: both sides need periodic threads of real-time priority. {error}");
         return Ok(());
     }
-    let (runs, elements, scale) = match arguments.quick {
-        true => (1, arguments.elements.min(8), 0.1),
-        false => (arguments.runs, arguments.elements, 1.0),
+    let (runs, elements, scale) = if arguments.quick {
+        (1, arguments.elements.min(8), 0.1)
+    } else {
+        (arguments.runs, arguments.elements, 1.0)
     };
     let machine = Machine { sending: arguments.sending_core, working: arguments.core, scale: Scale(scale) };
     describe(&machine);

@@ -99,8 +99,8 @@ pub fn measure_gateways(arguments: &GatewayArguments) -> anyhow::Result<()> {
 impl GatewayArguments {
     fn case(&self, gateways: usize, fragments: usize) -> Case {
         let is_durable = self.durable;
-        match self.quick {
-            true => Case {
+        if self.quick {
+            Case {
                 gateways,
                 fragments,
                 rate: 4000,
@@ -108,8 +108,9 @@ impl GatewayArguments {
                 stored_bytes: 16 << 20,
                 seconds: 0.5,
                 is_durable,
-            },
-            false => Case {
+            }
+        } else {
+            Case {
                 gateways,
                 fragments,
                 rate: self.rate,
@@ -117,7 +118,7 @@ impl GatewayArguments {
                 stored_bytes: self.stored_mib << 20,
                 seconds: self.seconds as f64,
                 is_durable,
-            },
+            }
         }
     }
 }

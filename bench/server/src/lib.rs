@@ -99,8 +99,8 @@ impl Arguments {
 
     fn sizes(&self) -> Sizes {
         let kinds = self.kinds();
-        match self.quick {
-            true => Sizes {
+        if self.quick {
+            Sizes {
                 rate: 5000,
                 stored_bytes: 16 << 20,
                 cars: 1000,
@@ -108,8 +108,9 @@ impl Arguments {
                 kinds,
                 seconds: 1.0,
                 clients_nice: self.clients_nice,
-            },
-            false => Sizes {
+            }
+        } else {
+            Sizes {
                 rate: self.rate,
                 stored_bytes: self.stored_mib << 20,
                 cars: self.cars,
@@ -117,7 +118,7 @@ impl Arguments {
                 kinds,
                 seconds: self.seconds as f64,
                 clients_nice: self.clients_nice,
-            },
+            }
         }
     }
 }

@@ -126,9 +126,10 @@ fn end_late(signals: Signals, limits: StopLimits, what: &'static str) -> anyhow:
         while !signals.asked.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(100));
         }
-        let limit = match signals.terminated.load(Ordering::SeqCst) {
-            true => limits.after_termination,
-            false => limits.after_ctrl_c,
+        let limit = if signals.terminated.load(Ordering::SeqCst) {
+            limits.after_termination
+        } else {
+            limits.after_ctrl_c
         };
         std::thread::sleep(limit);
         let limit = match limit.subsec_nanos() {
@@ -213,10 +214,7 @@ impl Interrupt {
 
     /// Whether the user has pressed Ctrl-C; at a prompt, since this was last asked.
     pub fn is_asked(&self) -> bool {
-        match self.stays {
-            true => self.asked.swap(false, Ordering::SeqCst),
-            false => self.asked.load(Ordering::SeqCst),
-        }
+        if self.stays { self.asked.swap(false, Ordering::SeqCst) } else { self.asked.load(Ordering::SeqCst) }
     }
 
     /// Whether there is a prompt to return to.

@@ -95,12 +95,11 @@ fn files_are_read_once_or_followed() {
             fs::write(folder.path().join("in/f.json"), RECORDS).unwrap();
             fs::write(folder.path().join("f.json"), RECORDS).unwrap();
             let mut run = Run::begin(folder.path());
-            match follow {
-                true => {
-                    run.wait_until("the good rows are there", || rows(folder.path()).len() == 2);
-                    run.interrupt();
-                }
-                false => assert_eq!(run.ended(), Some(0), "{}", log(folder.path())),
+            if follow {
+                run.wait_until("the good rows are there", || rows(folder.path()).len() == 2);
+                run.interrupt();
+            } else {
+                assert_eq!(run.ended(), Some(0), "{}", log(folder.path()))
             }
             assert_letters(folder.path(), ["f.json, line 2", "f.json, line 3"]);
         }

@@ -16,10 +16,7 @@ use support::*;
 /// Ends it: in order, or as hard as can be.
 fn end(mut run: Run, in_order: bool) {
     run.expect_running();
-    match in_order {
-        true => run.interrupt(),
-        false => run.kill(),
-    }
+    if in_order { run.interrupt() } else { run.kill() }
 }
 
 fn append(path: &Path, text: &str) {

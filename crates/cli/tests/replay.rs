@@ -87,9 +87,10 @@ fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => files.extend(contents(&path)),
-            false => drop(files.insert(path.clone(), fs::read(&path).unwrap())),
+        if path.is_dir() {
+            files.extend(contents(&path))
+        } else {
+            drop(files.insert(path.clone(), fs::read(&path).unwrap()))
         }
     }
     files

@@ -49,10 +49,7 @@ fn says_none(ended: &Ended) {
 fn contents(folder: &Path, all: &mut Vec<u8>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => contents(&path, all),
-            false => all.extend(fs::read(path).unwrap()),
-        }
+        if path.is_dir() { contents(&path, all) } else { all.extend(fs::read(path).unwrap()) }
     }
 }
 

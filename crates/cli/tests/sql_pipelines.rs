@@ -57,9 +57,10 @@ fn a_run_that_cannot_start_leaves_the_result_that_it_would_overwrite() {
         let content = || {
             let path = folder.join(output);
             let is_folder = path.is_dir();
-            let mut files: Vec<_> = match is_folder {
-                true => fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect(),
-                false => vec![path],
+            let mut files: Vec<_> = if is_folder {
+                fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect()
+            } else {
+                vec![path]
             };
             files.sort();
             files.into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect::<Vec<_>>()

@@ -40,9 +40,10 @@ fn main() -> Result<(), Cause> {
 }
 
 fn decoder(tags: usize, fields: usize, is_dictionary: bool) -> Result<LineProtocolDecoder, Cause> {
-    let tag = match is_dictionary {
-        true => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
-        false => DataType::Utf8,
+    let tag = if is_dictionary {
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+    } else {
+        DataType::Utf8
     };
     let mut columns = vec![
         Field::new("time", DataType::Timestamp(TimeUnit::Nanosecond, None), true),

@@ -31,12 +31,13 @@ impl Door {
                  (and a token)"
             )));
         }
-        match self.is_guarded || self.insecure {
-            true => Ok(()),
-            false => Err(Cause::user(format!(
+        if self.is_guarded || self.insecure {
+            Ok(())
+        } else {
+            Err(Cause::user(format!(
                 "{place}: whoever reaches {remote} from another machine could send rows; demand a token or a \
                  certificate, or set insecure"
-            ))),
+            )))
         }
     }
 }

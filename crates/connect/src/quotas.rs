@@ -26,9 +26,10 @@ pub(crate) enum QuotaHolder {
 impl QuotaHolder {
     /// The name, if there is one; otherwise the address.
     pub(crate) fn of(name: &str, address: IpAddr) -> QuotaHolder {
-        match name.is_empty() {
-            true => QuotaHolder::Address(subscriber(address)),
-            false => QuotaHolder::Name(name.to_owned()),
+        if name.is_empty() {
+            QuotaHolder::Address(subscriber(address))
+        } else {
+            QuotaHolder::Name(name.to_owned())
         }
     }
 }

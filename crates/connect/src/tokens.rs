@@ -94,10 +94,13 @@ impl Tokens {
         match (self, given) {
             (Tokens::NotNeeded, _) => TokenOwner::Somebody(String::new()),
             (_, None) => TokenOwner::Nobody,
-            (Tokens::One(token), Some(given)) => match is_same(given, token.as_bytes()) {
-                true => TokenOwner::Somebody(String::new()),
-                false => TokenOwner::Nobody,
-            },
+            (Tokens::One(token), Some(given)) => {
+                if is_same(given, token.as_bytes()) {
+                    TokenOwner::Somebody(String::new())
+                } else {
+                    TokenOwner::Nobody
+                }
+            }
             (Tokens::File(file), Some(given)) => file.owner_of(given),
         }
     }

@@ -57,9 +57,8 @@ fn read(
 
 /// Each row as one text; NULL is `~`.
 fn rows(batch: &RecordBatch) -> Vec<String> {
-    let cell = |column: &dyn Array, row| match column.is_null(row) {
-        true => "~".to_owned(),
-        false => array_value_to_string(column, row).unwrap(),
+    let cell = |column: &dyn Array, row| {
+        if column.is_null(row) { "~".to_owned() } else { array_value_to_string(column, row).unwrap() }
     };
     let row = |row| batch.columns().iter().map(|column| cell(column, row)).collect::<Vec<_>>().join("|");
     (0..batch.num_rows()).map(row).collect()

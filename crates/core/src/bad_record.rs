@@ -53,11 +53,10 @@ impl BadRecords {
     /// Keeps a row that has no text, or that may not come in. `row` is a JSON object. It is cut like a text if it is too
     /// long.
     pub fn add_row(&mut self, place: String, reason: String, row: String) {
-        match row.len() > Self::RECORD_BYTES_MAX {
-            true => self.add(place, reason, row.as_bytes()),
-            false => {
-                self.keep(BadRecord { place, reason, content: RecordContent::Row(row), is_cut: false });
-            }
+        if row.len() > Self::RECORD_BYTES_MAX {
+            self.add(place, reason, row.as_bytes())
+        } else {
+            self.keep(BadRecord { place, reason, content: RecordContent::Row(row), is_cut: false });
         }
     }
 
@@ -67,12 +66,11 @@ impl BadRecords {
             RecordContent::Row(row) => row.len(),
         };
         let bytes = size_of::<BadRecord>() + record.place.len() + record.reason.len() + content;
-        match self.bytes + bytes > Self::BYTES_MAX {
-            true => self.left_out += 1,
-            false => {
-                self.bytes += bytes;
-                self.kept.push(record);
-            }
+        if self.bytes + bytes > Self::BYTES_MAX {
+            self.left_out += 1
+        } else {
+            self.bytes += bytes;
+            self.kept.push(record);
         }
     }
 

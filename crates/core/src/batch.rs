@@ -63,10 +63,8 @@ impl Batch {
     /// Rows `start..end`, by reference.
     pub fn slice(&self, start: usize, end: usize) -> Batch {
         let length = end - start;
-        let origins = match self.origins.is_empty() {
-            true => self.origins.clone(),
-            false => self.origins.slice(start, length),
-        };
+        let origins =
+            if self.origins.is_empty() { self.origins.clone() } else { self.origins.slice(start, length) };
         Batch {
             rows: self.rows.slice(start, length),
             positions: self.positions.slice(start, length),

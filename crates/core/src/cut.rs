@@ -80,9 +80,10 @@ impl Cut {
         let (mut least, mut is_one_idle) = (None::<i64>, false);
         for gateway in gateways {
             let watermark = self.watermarks[gateway];
-            match self.idle.get(gateway).copied().unwrap_or(false) {
-                true => is_one_idle = true,
-                false => least = Some(least.map_or(watermark, |least| least.min(watermark))),
+            if self.idle.get(gateway).copied().unwrap_or(false) {
+                is_one_idle = true
+            } else {
+                least = Some(least.map_or(watermark, |least| least.min(watermark)))
             }
         }
         match least {

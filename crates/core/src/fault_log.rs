@@ -19,10 +19,7 @@ impl FaultLog {
     /// Counts a fault. Only the first few are described, so the text is created only when it is needed.
     pub fn add(&self, text: impl FnOnce() -> String) {
         let mut faults = self.lock();
-        match faults.samples.len() < Faults::SAMPLES_MAX {
-            true => faults.add(text()),
-            false => faults.count += 1,
-        }
+        if faults.samples.len() < Faults::SAMPLES_MAX { faults.add(text()) } else { faults.count += 1 }
     }
 
     /// Adds faults that were counted elsewhere, such as in another process of the query.

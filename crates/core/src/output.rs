@@ -157,10 +157,7 @@ impl Port {
             let (rows, positions) = (rows.num_rows(), positions.len());
             return Err(Cause::bug(format!("an operator wrote {rows} rows with {positions} positions")));
         }
-        let rows = match Arc::ptr_eq(&self.schema, rows.schema_ref()) {
-            true => rows,
-            false => self.as_declared(rows)?,
-        };
+        let rows = if Arc::ptr_eq(&self.schema, rows.schema_ref()) { rows } else { self.as_declared(rows)? };
         if rows.num_rows() == 0 {
             return Ok(());
         }

@@ -80,9 +80,10 @@ impl<'a> SnapshotReader<'a> {
     /// If the checksum does not match.
     pub fn new(bytes: &'a [u8]) -> Result<Self, Cause> {
         let (body, checksum) = bytes.split_last_chunk().ok_or_else(|| ends_early(Malformed))?;
-        match crc32fast::hash(body) == u32::from_le_bytes(*checksum) {
-            true => Ok(SnapshotReader { fields: Fields(body) }),
-            false => Err(damaged("its checksum does not match")),
+        if crc32fast::hash(body) == u32::from_le_bytes(*checksum) {
+            Ok(SnapshotReader { fields: Fields(body) })
+        } else {
+            Err(damaged("its checksum does not match"))
         }
     }
 
@@ -105,12 +106,13 @@ impl<'a> SnapshotReader<'a> {
     /// If it is another one, or the bytes end too early.
     pub fn version_of(&mut self, known: &[u8]) -> Result<u8, Cause> {
         let found = self.u8()?;
-        match known.contains(&found) {
-            true => Ok(found),
-            false => Err(Cause::user(format!(
+        if known.contains(&found) {
+            Ok(found)
+        } else {
+            Err(Cause::user(format!(
                 "the snapshot has format version {found}, but this program reads only {known:?}; \
                  use the program that wrote it"
-            ))),
+            )))
         }
     }
 

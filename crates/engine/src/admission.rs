@@ -26,9 +26,10 @@ impl AdmissionFilter {
     /// only by their number.
     pub fn new(source: &mut dyn Source, settings: &FeedSettings, streams: &[SchemaRef]) -> AdmissionFilter {
         let lives = !source.is_finite() || settings.max_ahead.is_some();
-        let admission = match lives && !source.is_repeatable() {
-            true => TimeBound::of(settings, streams).and_then(|times| source.admit_by(Box::new(times))),
-            false => None,
+        let admission = if lives && !source.is_repeatable() {
+            TimeBound::of(settings, streams).and_then(|times| source.admit_by(Box::new(times)))
+        } else {
+            None
         };
         AdmissionFilter { admission, faults: Faults::default() }
     }
@@ -53,9 +54,10 @@ impl AdmissionFilter {
     }
 
     fn fault(&mut self, reason: &str) {
-        match self.faults.samples.len() < Faults::SAMPLES_MAX {
-            true => self.faults.add(format!("a row was skipped: {reason}")),
-            false => self.faults.count += 1,
+        if self.faults.samples.len() < Faults::SAMPLES_MAX {
+            self.faults.add(format!("a row was skipped: {reason}"))
+        } else {
+            self.faults.count += 1
         }
     }
 

@@ -78,12 +78,11 @@ impl ConnectionTimes {
                 taken += came_in;
             }
         }
-        match taken == rows.num_rows() || stretches.is_empty() {
-            true => Ok(stretches),
-            false => {
-                let all = rows.num_rows();
-                Err(Cause::bug(format!("a source states the connection of only {taken} of its {all} rows")))
-            }
+        if taken == rows.num_rows() || stretches.is_empty() {
+            Ok(stretches)
+        } else {
+            let all = rows.num_rows();
+            Err(Cause::bug(format!("a source states the connection of only {taken} of its {all} rows")))
         }
     }
 
@@ -134,10 +133,11 @@ impl ConnectionTimes {
         let is_first = before.is_none_or(|before| !before.has_rows);
         let own_ns = before.map_or(i64::MIN, |before| before.reached_ns).max(self.time_ns);
         let others_ns = self.active.first().map_or(i64::MAX, |(others_ns, _)| *others_ns);
-        let reached_ns = match is_first {
+        let reached_ns = if is_first {
             // Its beginning was a guess. Now it is known.
-            true => self.time_ns.max(reached_ns),
-            false => own_ns.max(reached_ns),
+            self.time_ns.max(reached_ns)
+        } else {
+            own_ns.max(reached_ns)
         };
         let own_ns = if is_first { self.time_ns } else { own_ns };
         self.latest_ns = self.latest_ns.max(reached_ns);

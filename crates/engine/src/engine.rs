@@ -115,9 +115,10 @@ impl Engine {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         // A budget that was set before stays, unless these limits have one.
-        let memory = match limits.memory == MemoryBudget::unlimited() {
-            true => self.settings.limits.memory,
-            false => limits.memory.clone(),
+        let memory = if limits.memory == MemoryBudget::unlimited() {
+            self.settings.limits.memory
+        } else {
+            limits.memory.clone()
         };
         self.settings.limits = Limits { memory, ..limits };
         self

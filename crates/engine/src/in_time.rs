@@ -23,12 +23,11 @@ impl Reached {
         let start_ns = self.own_ns.max(least_ns);
         // The source never goes back. So where the delay can be subtracted once, it always can.
         let is_far_enough = delay_ns >= 0 && least_ns.checked_sub(delay_ns).is_some();
-        let (own_ns, all_in_time) = match is_far_enough && most_ns == i64::MAX {
-            true => pass(times_ns, start_ns, true, |own_ns| own_ns - delay_ns),
-            false => {
-                let floor_ns = |own_ns: i64| own_ns.min(most_ns).saturating_sub(delay_ns);
-                pass(times_ns, start_ns, delay_ns >= 0, floor_ns)
-            }
+        let (own_ns, all_in_time) = if is_far_enough && most_ns == i64::MAX {
+            pass(times_ns, start_ns, true, |own_ns| own_ns - delay_ns)
+        } else {
+            let floor_ns = |own_ns: i64| own_ns.min(most_ns).saturating_sub(delay_ns);
+            pass(times_ns, start_ns, delay_ns >= 0, floor_ns)
         };
         self.own_ns = own_ns;
         self.time_ns = own_ns.min(most_ns);
@@ -46,11 +45,12 @@ impl Reached {
 /// `is_behind` says that the floor is never above that maximum: times that rise are then in time.
 fn pass(times_ns: &[i64], start_ns: i64, is_behind: bool, floor_ns: impl Fn(i64) -> i64) -> (i64, bool) {
     times_ns.chunks(BLOCK).fold((start_ns, true), |(own_ns, all_in_time), block| {
-        match is_behind && rises_from(own_ns, block) {
-            true => (block[block.len() - 1], all_in_time),
-            false => block.iter().fold((own_ns, all_in_time), |(own_ns, all_in_time), time_ns| {
+        if is_behind && rises_from(own_ns, block) {
+            (block[block.len() - 1], all_in_time)
+        } else {
+            block.iter().fold((own_ns, all_in_time), |(own_ns, all_in_time), time_ns| {
                 (own_ns.max(*time_ns), all_in_time & (*time_ns >= floor_ns(own_ns)))
-            }),
+            })
         }
     })
 }

@@ -264,9 +264,10 @@ fn start(
     world: &Arc<Mutex<World>>,
     queries: &[usize],
 ) -> Result<Vec<DurableClockRun>, Cause> {
-    let medium: Arc<dyn Medium> = match random.one_in(3) {
-        true => Arc::new(SlowDisk::new(Arc::new(disk.clone()), Duration::from_micros(random.below(2000)))),
-        false => Arc::new(disk.clone()),
+    let medium: Arc<dyn Medium> = if random.one_in(3) {
+        Arc::new(SlowDisk::new(Arc::new(disk.clone()), Duration::from_micros(random.below(2000))))
+    } else {
+        Arc::new(disk.clone())
     };
     let ring_bytes = 1 << (10 + random.below(14));
     let clock = DatabaseClock::journaled_on(Arc::clone(&medium), Path::new(FOLDER), ring_bytes)?;
@@ -317,9 +318,10 @@ fn source_use(
         0 => SyncPolicy::AtOnce,
         _ => SyncPolicy::Every(Duration::from_micros(200 << random.below(6))),
     };
-    let settings = match setting.is_never {
-        true => StreamSettings::default(),
-        false => StreamSettings { segment_bytes: 1 << (10 + random.below(5)), ..StreamSettings::default() },
+    let settings = if setting.is_never {
+        StreamSettings::default()
+    } else {
+        StreamSettings { segment_bytes: 1 << (10 + random.below(5)), ..StreamSettings::default() }
     };
     SourceUse {
         name: format!("source {source}"),
@@ -403,10 +405,7 @@ fn powerless(seed: u64) -> usize {
             .unwrap_or_else(|cause| panic!("seed {seed}: {cause}"));
         std::thread::sleep(Duration::from_micros(random.below(12_000)));
         let seen = stop(&world, &disk);
-        disk = match random.one_in(5) {
-            true => disk.killed(),
-            false => disk.power_loss(&mut torn),
-        };
+        disk = if random.one_in(5) { disk.killed() } else { disk.power_loss(&mut torn) };
         runs.iter().for_each(|run| run.run.running.abort());
         drop(runs);
         seen.sinks.iter().enumerate().for_each(|(query, sink)| check(query, sink, &late));

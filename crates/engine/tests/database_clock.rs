@@ -37,10 +37,7 @@ impl Source for Numbers {
 
     fn poll(&mut self, _: Duration) -> Result<Polled, Cause> {
         if self.next == self.end {
-            return match self.fails {
-                true => Err(Cause::operation("the wire is cut")),
-                false => Ok(Polled::Ended),
-            };
+            return if self.fails { Err(Cause::operation("the wire is cut")) } else { Ok(Polled::Ended) };
         }
         let rows: Int64Array = (self.next..self.next + ROWS_OF_BATCH).collect();
         self.next += ROWS_OF_BATCH;

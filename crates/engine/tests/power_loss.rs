@@ -40,9 +40,10 @@ fn start(
         Durability { snapshot_every: Duration::from_millis(random.below(8)), ..Durability::new("forward") };
     let policy = CyclePolicy { events_max: 1 + random.below(30) as u32, ..CyclePolicy::default() };
     let engine = Engine::new().workers(1 + random.below(2) as usize).cycles(policy);
-    let medium: Arc<dyn Medium> = match random.one_in(4) {
-        true => Arc::new(SlowDisk::new(Arc::new(disk.clone()), Duration::from_micros(random.below(3000)))),
-        false => Arc::new(disk.clone()),
+    let medium: Arc<dyn Medium> = if random.one_in(4) {
+        Arc::new(SlowDisk::new(Arc::new(disk.clone()), Duration::from_micros(random.below(3000))))
+    } else {
+        Arc::new(disk.clone())
     };
     let journal = Journal::open_on(medium, Path::new("/journal"))?;
     let plan = plan_of(|_| Box::new(Forward::default()));

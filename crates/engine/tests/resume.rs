@@ -20,9 +20,10 @@ fn engine(random: &mut Random, log: &MemoryCutLog) -> Engine {
     let policy = CyclePolicy { events_max: 1 + random.below(300) as u32, ..CyclePolicy::default() };
     let limits = Limits { cycles_in_flight_max: 1 + random.below(6), ..Limits::default() };
     let engine = Engine::new().workers(1 + random.below(4) as usize).cycles(policy).limits(limits);
-    let rebalancing = match random.one_in(2) {
-        true => Rebalancing::Random { seed: random.next(), every_cycles: 1 + random.below(4) },
-        false => Rebalancing::Off,
+    let rebalancing = if random.one_in(2) {
+        Rebalancing::Random { seed: random.next(), every_cycles: 1 + random.below(4) }
+    } else {
+        Rebalancing::Off
     };
     engine.cut_log(log.clone()).rebalancing(rebalancing)
 }

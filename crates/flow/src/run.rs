@@ -330,9 +330,10 @@ impl Running {
     /// If the query stops before.
     pub fn wait_until_ready(&self) -> Result<(), FlowError> {
         let workers = self.run_state.topology().workers as usize;
-        match self.run_state.wait_until_ready(workers) {
-            true => Ok(()),
-            false => Err(self.run_state.failure().unwrap_or(Failure::Aborted).into()),
+        if self.run_state.wait_until_ready(workers) {
+            Ok(())
+        } else {
+            Err(self.run_state.failure().unwrap_or(Failure::Aborted).into())
         }
     }
 

@@ -200,9 +200,10 @@ fn best(profile: &SplitProfile, split: &SplitEdge, desired_rate: f64, workers: u
 
 /// Whether a plan is so much better than the current one that it should replace it.
 fn is_worth_it(current: &Prediction, chosen: &Prediction, desired_rate: f64) -> bool {
-    match current.rate_max >= desired_rate {
-        true => chosen.total_ns * GAIN_MIN < current.total_ns,
-        false => chosen.rate_max > current.rate_max * GAIN_MIN,
+    if current.rate_max >= desired_rate {
+        chosen.total_ns * GAIN_MIN < current.total_ns
+    } else {
+        chosen.rate_max > current.rate_max * GAIN_MIN
     }
 }
 

@@ -110,9 +110,10 @@ impl FileReader {
         let mut checksum = [0; CHECKSUM_BYTES as usize];
         let read = read_exactly(&*self.file, &mut checksum, self.end);
         read.map_err(|error| failed("read", &self.path, error))?;
-        match self.hasher.finalize() == u32::from_le_bytes(checksum) {
-            true => Ok(()),
-            false => Err(damaged(&self.path, self.end, "the checksum does not match")),
+        if self.hasher.finalize() == u32::from_le_bytes(checksum) {
+            Ok(())
+        } else {
+            Err(damaged(&self.path, self.end, "the checksum does not match"))
         }
     }
 

@@ -135,12 +135,11 @@ pub(crate) fn decode_head(bytes: &[u8]) -> Result<Option<FrameHead>, &'static st
         [head.offsets_length, head.stretches_length, head.content_length].map(|bytes| bytes as usize);
     let parts = lengths.iter().chain([&client_bytes]);
     let expected = HEAD_BYTES as u64 + parts.map(|bytes| padded(*bytes) as u64).sum::<u64>();
-    match head.length as u64 == expected
-        && head.count > 0
-        && head.start.checked_add(head.count.into()).is_some()
+    if head.length as u64 == expected && head.count > 0 && head.start.checked_add(head.count.into()).is_some()
     {
-        true => Ok(Some(head)),
-        false => Err("the head of a record is inconsistent"),
+        Ok(Some(head))
+    } else {
+        Err("the head of a record is inconsistent")
     }
 }
 

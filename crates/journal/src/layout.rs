@@ -97,10 +97,7 @@ pub(crate) fn stream_name(stream: &str) -> Option<String> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let mut name = String::new();
     for byte in stream.bytes() {
-        match is_plain(byte) {
-            true => name.push(char::from(byte)),
-            false => name.push_str(&format!("%{byte:02x}")),
-        }
+        if is_plain(byte) { name.push(char::from(byte)) } else { name.push_str(&format!("%{byte:02x}")) }
     }
     (!name.is_empty() && name.len() <= NAME_BYTES_MAX).then_some(name)
 }

@@ -112,9 +112,10 @@ impl ReaderPosition {
 
     fn record(&mut self, head: FrameHead) -> Result<Read, Cause> {
         let bytes = self.bytes(head.length)?;
-        match head.matches(&bytes) {
-            true => Ok(Read { head, bytes, segment: self.segment.clone(), offset: self.offset }),
-            false => Err(self.damage("the checksum of a record does not match")),
+        if head.matches(&bytes) {
+            Ok(Read { head, bytes, segment: self.segment.clone(), offset: self.offset })
+        } else {
+            Err(self.damage("the checksum of a record does not match"))
         }
     }
 

@@ -331,11 +331,12 @@ fn check_length(frame: &NewFrame, content: &[&[u8]]) -> Result<u64, Cause> {
     }
     let content_bytes = content.iter().map(|part| part.len()).sum();
     let length = frame_bytes(frame, content_bytes) as u64;
-    match length <= RECORD_BYTES_MAX {
-        true => Ok(length),
-        false => Err(Cause::resource(format!(
+    if length <= RECORD_BYTES_MAX {
+        Ok(length)
+    } else {
+        Err(Cause::resource(format!(
             "a batch of rows has {length} bytes, but at most {RECORD_BYTES_MAX} are allowed; send fewer rows \
              at once"
-        ))),
+        )))
     }
 }

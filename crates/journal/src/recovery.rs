@@ -249,11 +249,10 @@ fn check_head(path: &Path, head: &SegmentHead, settings: &LogSettings, first: u6
         let reason = format!("its first position is {}, but its name says {first}", head.first);
         return Err(foreign(path, reason, "restore its name"));
     }
-    match is_same(&head.identity, &settings.identity) {
-        true => Ok(()),
-        false => {
-            Err(foreign(path, different(head, settings), "journal the changed stream in another folder"))
-        }
+    if is_same(&head.identity, &settings.identity) {
+        Ok(())
+    } else {
+        Err(foreign(path, different(head, settings), "journal the changed stream in another folder"))
     }
 }
 

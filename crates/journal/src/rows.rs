@@ -193,9 +193,10 @@ impl RowDecoder {
             }
         }
         let variadic = batch.variadicBufferCounts().map_or(0, |counts| counts.len());
-        match views.is_none_or(|views| views == variadic) && u32::try_from(batch.length()).is_ok() {
-            true => Ok(()),
-            false => Err("its columns are not those of the stream".into()),
+        if views.is_none_or(|views| views == variadic) && u32::try_from(batch.length()).is_ok() {
+            Ok(())
+        } else {
+            Err("its columns are not those of the stream".into())
         }
     }
 }

@@ -98,9 +98,10 @@ impl Scan {
         };
         let mut bytes = MutableBuffer::from_len_zeroed(head.length);
         self.read(&mut bytes, offset)?;
-        match head.matches(&bytes) {
-            true => Ok(Next::Record(ScannedRecord { head, offset, bytes: bytes.into() })),
-            false => Ok(Next::Bad("the checksum of a record does not match")),
+        if head.matches(&bytes) {
+            Ok(Next::Record(ScannedRecord { head, offset, bytes: bytes.into() }))
+        } else {
+            Ok(Next::Bad("the checksum of a record does not match"))
         }
     }
 

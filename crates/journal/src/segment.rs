@@ -222,8 +222,9 @@ fn checksum(front: &[u8], body: &[u8]) -> u32 {
 
 /// Reads exactly as many bytes as the target has.
 pub(crate) fn read_exactly(file: &dyn MediumFile, target: &mut [u8], offset: u64) -> io::Result<()> {
-    match file.read_at(target, offset)? == target.len() {
-        true => Ok(()),
-        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    if file.read_at(target, offset)? == target.len() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::UnexpectedEof.into())
     }
 }

@@ -109,9 +109,10 @@ impl SnapshotFolder {
             state: decode_state(&mut reader)?,
         };
         reader.finish()?;
-        match snapshot.cut.cycle == cycle {
-            true => Ok(snapshot),
-            false => Err(damaged(path, 0, format!("it is of cycle {}", snapshot.cut.cycle))),
+        if snapshot.cut.cycle == cycle {
+            Ok(snapshot)
+        } else {
+            Err(damaged(path, 0, format!("it is of cycle {}", snapshot.cut.cycle)))
         }
     }
 

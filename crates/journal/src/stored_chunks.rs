@@ -118,9 +118,10 @@ impl StoredChunks {
         }
         let mut bytes = vec![0; place.length as usize];
         read(&mut bytes, place.offset + CHUNK_HEAD_BYTES)?;
-        match crc32fast::hash(&bytes) == place.checksum {
-            true => Ok(bytes),
-            false => Err(wrong("the checksum of a chunk does not match")),
+        if crc32fast::hash(&bytes) == place.checksum {
+            Ok(bytes)
+        } else {
+            Err(wrong("the checksum of a chunk does not match"))
         }
     }
 

@@ -25,13 +25,14 @@ pub struct EmptyWindows {
 
 impl EmptyWindows {
     pub(crate) fn check(&self) -> Result<(), Cause> {
-        match (1..=EMPTY_WINDOWS_MAX).contains(&self.windows_max) {
-            true => Ok(()),
-            false => Err(Cause::user(format!(
+        if (1..=EMPTY_WINDOWS_MAX).contains(&self.windows_max) {
+            Ok(())
+        } else {
+            Err(Cause::user(format!(
                 "{} empty windows in a row are asked for, but 1 to {EMPTY_WINDOWS_MAX} are allowed; use a shorter \
                  time or longer windows",
                 self.windows_max
-            ))),
+            )))
         }
     }
 }
@@ -87,10 +88,7 @@ impl LiveKeys {
     pub fn next_window(&self, panes: &Panes, closed: i64) -> Option<i64> {
         let next = self.written?.checked_add(self.slide_ns)?;
         // A window that closed unseen is not written any more: what reads the windows counts on their order.
-        let start = match panes.window_end(next) <= closed {
-            true => panes.first_window(closed, closed)?,
-            false => next,
-        };
+        let start = if panes.window_end(next) <= closed { panes.first_window(closed, closed)? } else { next };
         let is_reached = start <= self.last_pane && start.saturating_sub(self.latest) <= self.reach_ns;
         is_reached.then_some(start)
     }

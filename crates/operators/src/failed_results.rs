@@ -141,9 +141,10 @@ pub(crate) fn described<'a>(
     const VALUES_MAX: usize = 8;
     const BYTES_MAX: usize = 80;
     let shown = columns.take(VALUES_MAX).map(|(column, name)| {
-        let mut value = match column.is_null(row) {
-            true => "NULL".to_owned(),
-            false => array_value_to_string(column, row).unwrap_or_default(),
+        let mut value = if column.is_null(row) {
+            "NULL".to_owned()
+        } else {
+            array_value_to_string(column, row).unwrap_or_default()
         };
         if value.len() > BYTES_MAX {
             value.truncate((0..=BYTES_MAX).rev().find(|end| value.is_char_boundary(*end)).unwrap_or(0));

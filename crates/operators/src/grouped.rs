@@ -252,9 +252,10 @@ pub(crate) fn update(
     for (accumulator, call) in accumulators.iter_mut().zip(&layout.calls) {
         accumulator.resize(groups);
         let arguments = pick(columns, &call.arguments);
-        match layout.is_partial {
-            true => accumulator.merge(ids, &arguments)?,
-            false => accumulator.update(ids, &arguments, filter_of(columns, call.filter)?)?,
+        if layout.is_partial {
+            accumulator.merge(ids, &arguments)?
+        } else {
+            accumulator.update(ids, &arguments, filter_of(columns, call.filter)?)?
         }
     }
     Ok(())

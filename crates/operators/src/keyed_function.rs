@@ -174,18 +174,12 @@ impl<F: KeyedFunction> Operator for KeyedRows<F> {
         self.groups.intern(&columns, batch.num_rows(), &mut self.keys)?;
         self.function.resize(self.groups.len());
         self.function.rows(&batch, rows.positions(), &self.keys, output.port(0))?;
-        match self.function.used() <= self.keys_max {
-            true => Ok(()),
-            false => Err(too_many_groups(self.keys_max)),
-        }
+        if self.function.used() <= self.keys_max { Ok(()) } else { Err(too_many_groups(self.keys_max)) }
     }
 
     fn end_of_cycle(&mut self, _cut: &Cut, _output: &mut Output) -> Result<(), Cause> {
         let forgotten = self.groups.len() - self.function.used();
-        match forgotten >= FORGOTTEN_MIN.max(self.function.used()) {
-            true => self.forget(),
-            false => Ok(()),
-        }
+        if forgotten >= FORGOTTEN_MIN.max(self.function.used()) { self.forget() } else { Ok(()) }
     }
 
     fn state_bytes(&self) -> usize {

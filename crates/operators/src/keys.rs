@@ -69,13 +69,14 @@ impl KeyTable {
     /// Refuses columns of another schema whose types differ from the table's.
     pub fn check_types(&self, schema: &SchemaRef, columns: &[usize]) -> Result<(), Cause> {
         let others = columns.iter().map(|column| value_type(schema.field(*column).data_type()));
-        match others.clone().eq(self.types.iter().cloned()) {
-            true => Ok(()),
-            false => Err(Cause::bug(format!(
+        if others.clone().eq(self.types.iter().cloned()) {
+            Ok(())
+        } else {
+            Err(Cause::bug(format!(
                 "the keys of a join must have equal types, not {:?} and {:?}",
                 self.types,
                 others.collect::<Vec<_>>()
-            ))),
+            )))
         }
     }
 
@@ -220,9 +221,10 @@ impl KeyTable {
 
 impl Words {
     fn find(&self, value: u64, is_null: bool) -> Option<u32> {
-        match is_null {
-            true => self.null,
-            false => self.numbers.find(of_integer(value), |entry| entry.0 == value).map(|entry| entry.1),
+        if is_null {
+            self.null
+        } else {
+            self.numbers.find(of_integer(value), |entry| entry.0 == value).map(|entry| entry.1)
         }
     }
 
@@ -232,11 +234,10 @@ impl Words {
         }
         let number = self.count;
         self.count += 1;
-        match is_null {
-            true => self.null = Some(number),
-            false => {
-                self.numbers.insert_unique(of_integer(value), (value, number), |e| of_integer(e.0));
-            }
+        if is_null {
+            self.null = Some(number)
+        } else {
+            self.numbers.insert_unique(of_integer(value), (value, number), |e| of_integer(e.0));
         }
         number
     }

@@ -12,19 +12,24 @@ use crate::arrow_bug::arrow_bug;
 
 /// The column without a dictionary, with -0 as 0 and all NaN as one value.
 pub(crate) fn normalise(column: &ArrayRef, plain: &DataType) -> Result<ArrayRef, Cause> {
-    let column = match column.data_type() == plain {
-        true => ArrayRef::clone(column),
-        false => arrow_cast::cast(column, plain).map_err(arrow_bug("keys"))?,
+    let column = if column.data_type() == plain {
+        ArrayRef::clone(column)
+    } else {
+        arrow_cast::cast(column, plain).map_err(arrow_bug("keys"))?
     };
     fn map<T: ArrowPrimitiveType>(column: &ArrayRef, normal: impl Fn(T::Native) -> T::Native) -> ArrayRef {
         Arc::new(column.as_primitive::<T>().unary::<_, T>(normal))
     }
     type Half = <Float16Type as ArrowPrimitiveType>::Native;
     Ok(match plain {
-        DataType::Float16 => map::<Float16Type>(&column, |value| match value.is_nan() {
-            true => Half::NAN,
-            false if value == Half::NEG_ZERO => Half::ZERO,
-            false => value,
+        DataType::Float16 => map::<Float16Type>(&column, |value| {
+            if value.is_nan() {
+                Half::NAN
+            } else if value == Half::NEG_ZERO {
+                Half::ZERO
+            } else {
+                value
+            }
         }),
         DataType::Float32 => {
             map::<Float32Type>(&column, |value| if value.is_nan() { f32::NAN } else { value + 0.0 })

@@ -123,9 +123,9 @@ impl Panes {
     fn order_by_pane(&self, panes: &[Option<i64>], runs: &mut Vec<PaneRun>) -> UInt32Array {
         runs.clear();
         let mut order = (0..panes.len() as u32).collect::<Vec<_>>();
-        match self.counting_order(panes, &mut order) {
-            true => {}
-            false => order.sort_by_key(|row| panes[*row as usize]),
+        if self.counting_order(panes, &mut order) {
+        } else {
+            order.sort_by_key(|row| panes[*row as usize])
         }
         for (index, row) in order.iter().enumerate() {
             let pane = panes[*row as usize];

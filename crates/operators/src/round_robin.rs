@@ -94,9 +94,10 @@ impl Operator for RoundRobin {
     fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
         reader.version(VERSION)?;
         self.next = reader.i64()?;
-        match (0..self.sub_streams).contains(&self.next) {
-            true => Ok(()),
-            false => Err(damaged("it is the turn of a sub-stream that does not exist")),
+        if (0..self.sub_streams).contains(&self.next) {
+            Ok(())
+        } else {
+            Err(damaged("it is the turn of a sub-stream that does not exist"))
         }
     }
 }

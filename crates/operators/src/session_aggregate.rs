@@ -215,9 +215,10 @@ impl SessionAggregate {
             return Ok(());
         }
         let ids = &self.session_ids[rows.clone()];
-        let sliced = match rows.len() == columns.first().map_or(0, |column| column.len()) {
-            true => columns.to_vec(),
-            false => self.layout.slice(columns, rows),
+        let sliced = if rows.len() == columns.first().map_or(0, |column| column.len()) {
+            columns.to_vec()
+        } else {
+            self.layout.slice(columns, rows)
         };
         grouped::update(&mut self.accumulators, &self.layout, &sliced, self.sessions.len(), ids)
     }
@@ -271,10 +272,11 @@ impl SessionAggregate {
             self.due.pop();
             let session = self.sessions[number as usize];
             let real_end = session.last + self.gap_ns;
-            match session.is_open {
-                false => {}
-                true if real_end > end => self.due.push(Reverse((real_end, number))),
-                true => taken.push((end, number)),
+            if !session.is_open {
+            } else if real_end > end {
+                self.due.push(Reverse((real_end, number)))
+            } else {
+                taken.push((end, number))
             }
         }
         taken
@@ -335,10 +337,7 @@ impl Operator for SessionAggregate {
         }
         self.add(columns, added..rows.len())?;
         self.key_ids = key_ids;
-        match self.open <= self.spec.groups_max {
-            true => Ok(()),
-            false => Err(too_many_groups(self.spec.groups_max)),
-        }
+        if self.open <= self.spec.groups_max { Ok(()) } else { Err(too_many_groups(self.spec.groups_max)) }
     }
 
     fn end_of_cycle(&mut self, cut: &Cut, output: &mut Output) -> Result<(), Cause> {

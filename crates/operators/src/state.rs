@@ -33,9 +33,10 @@ impl StateColumns {
         let mut found = found.iter();
         let mut columns = Vec::with_capacity(self.types.len());
         for (number, wanted) in self.types.iter().enumerate() {
-            columns.push(match is_older && self.added.contains(&number) {
-                true => new_null_array(wanted, rows),
-                false => Arc::clone(found.next().filter(|column| holds(column.data_type(), wanted))?),
+            columns.push(if is_older && self.added.contains(&number) {
+                new_null_array(wanted, rows)
+            } else {
+                Arc::clone(found.next().filter(|column| holds(column.data_type(), wanted))?)
             });
         }
         found.next().is_none().then_some(columns)
@@ -92,9 +93,8 @@ pub(crate) fn read_columns(
     if batch.num_rows() != rows {
         return Err(damaged("rows are missing"));
     }
-    let widened = |(column, to): (ArrayRef, &DataType)| match column.data_type() == to {
-        true => Ok(column),
-        false => cast(&column, to).map_err(damaged),
+    let widened = |(column, to): (ArrayRef, &DataType)| {
+        if column.data_type() == to { Ok(column) } else { cast(&column, to).map_err(damaged) }
     };
     Ok((rows, columns.into_iter().zip(&wanted.types).map(widened).collect::<Result<_, _>>()?))
 }

@@ -118,11 +118,12 @@ pub(crate) fn read_rows_of_floats(
     schema: &SchemaRef,
 ) -> Result<RecordBatch, Cause> {
     let rows = batch_of_bytes(reader.bytes()?)?;
-    let number = |(column, field): (&ArrayRef, &FieldRef)| match field.data_type().is_integer()
-        && column.data_type().is_floating()
-    {
-        true => cast(column, field.data_type()).map_err(kernel_error),
-        false => Ok(Arc::clone(column)),
+    let number = |(column, field): (&ArrayRef, &FieldRef)| {
+        if field.data_type().is_integer() && column.data_type().is_floating() {
+            cast(column, field.data_type()).map_err(kernel_error)
+        } else {
+            Ok(Arc::clone(column))
+        }
     };
     let columns = rows.columns().iter().zip(schema.fields()).map(number).collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));

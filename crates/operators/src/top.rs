@@ -173,10 +173,8 @@ impl Top {
         kept.sort_by_key(|row| ends[*row as usize]);
         let late = ends.len() - kept.len();
         for of_window in kept.chunk_by(|a, b| ends[*a as usize] == ends[*b as usize]) {
-            let batch = match of_window.len() == ends.len() {
-                true => rows.clone(),
-                false => take_rows(&rows, of_window)?,
-            };
+            let batch =
+                if of_window.len() == ends.len() { rows.clone() } else { take_rows(&rows, of_window)? };
             self.windows.entry(ends[of_window[0] as usize]).or_default().push(batch);
             self.rows += of_window.len();
         }

@@ -171,22 +171,18 @@ impl WindowAggregate {
         let pane = open_pane(&mut self.open, &mut self.spare, &self.spec, start)?;
         pane.partial_rows = None;
         let before = pane.state.groups.len();
-        match is_whole {
-            true => pane.state.add(&self.layout, columns, rows.len(), &mut self.ids)?,
-            false => {
-                let columns = self.layout.slice(columns, rows.clone());
-                pane.state.add(&self.layout, &columns, rows.len(), &mut self.ids)?;
-            }
+        if is_whole {
+            pane.state.add(&self.layout, columns, rows.len(), &mut self.ids)?
+        } else {
+            let columns = self.layout.slice(columns, rows.clone());
+            pane.state.add(&self.layout, &columns, rows.len(), &mut self.ids)?;
         }
         self.groups += pane.state.groups.len() - before;
         self.check_groups()
     }
 
     fn check_groups(&self) -> Result<(), Cause> {
-        match self.groups <= self.spec.groups_max {
-            true => Ok(()),
-            false => Err(too_many_groups(self.spec.groups_max)),
-        }
+        if self.groups <= self.spec.groups_max { Ok(()) } else { Err(too_many_groups(self.spec.groups_max)) }
     }
 
     /// Takes note of the times of the sources' rows.
@@ -269,15 +265,16 @@ impl WindowAggregate {
     /// The output of a cycle is in memory at once, with as many rows as there may be groups. Windows that do not
     /// overlap cannot have more.
     fn check_written(&self, rows: usize) -> Result<(), Cause> {
-        match rows <= self.spec.groups_max {
-            true => Ok(()),
-            false => Err(Cause::resource(format!(
+        if rows <= self.spec.groups_max {
+            Ok(())
+        } else {
+            Err(Cause::resource(format!(
                 "{} windows that close together have more than {} rows in a partition; raise max_groups, {}, or \
                  group by fewer values",
                 if self.live.is_some() { "empty" } else { "hopping" },
                 self.spec.groups_max,
                 if self.live.is_some() { "forget keys sooner" } else { "use a longer slide" },
-            ))),
+            )))
         }
     }
 }
@@ -412,9 +409,10 @@ impl Operator for WindowAggregate {
     /// windows share. Then the keys that get windows without rows.
     fn state_rows(&self) -> Result<Option<Vec<StateRows>>, Cause> {
         let keys = self.types.keys.len();
-        let (kind, schema) = match self.panes.are_windows() {
-            true => ("windows", SchemaRef::clone(&self.schema)),
-            false => ("panes", renamed(&self.schema, keys, &["pane_start", "pane_end"])),
+        let (kind, schema) = if self.panes.are_windows() {
+            ("windows", SchemaRef::clone(&self.schema))
+        } else {
+            ("panes", renamed(&self.schema, keys, &["pane_start", "pane_end"]))
         };
         let results = self.results.or_null();
         let rows = |(start, pane): (&i64, &Pane)| {

@@ -70,9 +70,10 @@ impl SessionSpec {
 }
 
 fn check_length(what: &str, length_ns: i64) -> Result<(), Cause> {
-    match (1..=LONGEST_NS).contains(&length_ns) {
-        true => Ok(()),
-        false => Err(Cause::user(format!("{what} is {length_ns} ns; it must be from 1 ns to 73 years"))),
+    if (1..=LONGEST_NS).contains(&length_ns) {
+        Ok(())
+    } else {
+        Err(Cause::user(format!("{what} is {length_ns} ns; it must be from 1 ns to 73 years")))
     }
 }
 

@@ -55,10 +55,7 @@ impl ClientStream {
     pub fn encrypt(&self, config: Arc<ServerConfig>) -> io::Result<()> {
         let connection = Mutex::new(ServerConnection::new(config).map_err(io::Error::other)?);
         let is_first = self.tls.set(Tls { connection, sending: Mutex::default() }).is_ok();
-        match is_first {
-            true => Ok(()),
-            false => Err(io::Error::other("the connection is encrypted already")),
-        }
+        if is_first { Ok(()) } else { Err(io::Error::other("the connection is encrypted already")) }
     }
 
     pub fn is_encrypted(&self) -> bool {

@@ -133,12 +133,11 @@ impl<S> Inbox<S> {
     /// The session waits here for its next request. It comes back if one is there already.
     pub fn park(&self, idle: S) -> Option<S> {
         let mut state = self.lock();
-        match state.is_empty() {
-            true => {
-                state.parked = Some(idle);
-                None
-            }
-            false => Some(idle),
+        if state.is_empty() {
+            state.parked = Some(idle);
+            None
+        } else {
+            Some(idle)
         }
     }
 

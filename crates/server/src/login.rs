@@ -43,9 +43,10 @@ pub(crate) fn log_in<S: Write>(
     shared: &ServerState,
 ) -> Result<Identity, NoLogin> {
     if !shared.runtime.has_users() {
-        return match shared.asks_nobody {
-            true => Ok(Identity::Anybody),
-            false => Err(NoLogin::Refused(without_users())),
+        return if shared.asks_nobody {
+            Ok(Identity::Anybody)
+        } else {
+            Err(NoLogin::Refused(without_users()))
         };
     }
     if name.is_empty() {

@@ -24,10 +24,7 @@ pub(crate) fn measured_plan(query: Query, is_cancelled: impl Fn() -> bool) -> Re
     while !is_cancelled() && execution.advance() == Phase::Running {
         thread::sleep(LOOK);
     }
-    let status = match is_cancelled() {
-        true => execution.running().status(),
-        false => finished(execution)?,
-    };
+    let status = if is_cancelled() { execution.running().status() } else { finished(execution)? };
     let status = status.ok_or_else(|| Report::error(QUERY_CANCELED, "the query was cancelled"))?;
     Ok(plan_table(&explained.with(&status)))
 }

@@ -221,13 +221,14 @@ fn begin(
     let session = Session::new(&shared.runtime);
     let activity = activity(stream, key, parameters)?;
     if !shared.connections.begin(session.cancellation(), activity) {
-        let report = match shared.connections.is_stopping() {
-            true => Report::fatal(ADMIN_SHUTDOWN, "the server is shutting down"),
-            false => Report::fatal(
+        let report = if shared.connections.is_stopping() {
+            Report::fatal(ADMIN_SHUTDOWN, "the server is shutting down")
+        } else {
+            Report::fatal(
                 TOO_MANY_CONNECTIONS,
                 format!("the server already has {} sessions", shared.options.connections_max),
             )
-            .with_hint("close one of them, or start the server with a larger --connections"),
+            .with_hint("close one of them, or start the server with a larger --connections")
         };
         tell(stream, &report)?;
         return Ok(None);

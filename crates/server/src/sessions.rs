@@ -23,9 +23,10 @@ pub(crate) struct Sessions {
 impl Sessions {
     /// What a session executes, as this one may see it. Statements can contain secrets.
     pub fn statement_of(&self, activity: &Activity) -> String {
-        match self.is_owner || activity.user == self.user {
-            true => activity.statement.clone(),
-            false => "<insufficient privilege>".to_owned(),
+        if self.is_owner || activity.user == self.user {
+            activity.statement.clone()
+        } else {
+            "<insufficient privilege>".to_owned()
         }
     }
 

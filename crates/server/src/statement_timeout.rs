@@ -33,9 +33,10 @@ pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
     };
     let (_, us) = UNITS.iter().find(|(known, _)| *known == unit).ok_or_else(wrong)?;
     let milliseconds = (number * *us as f64 / 1000.0).round();
-    match milliseconds <= MILLISECONDS_MAX {
-        true => Ok(milliseconds as u64),
-        false => Err(format!("'{text}' is longer than {MILLISECONDS_MAX} ms")),
+    if milliseconds <= MILLISECONDS_MAX {
+        Ok(milliseconds as u64)
+    } else {
+        Err(format!("'{text}' is longer than {MILLISECONDS_MAX} ms"))
     }
 }
 

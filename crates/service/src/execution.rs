@@ -82,12 +82,11 @@ impl Execution {
         }
         if self.is_given_up() {
             self.followed += 1;
-            match self.is_interrupted {
-                true => self.phase = Phase::Abandoned,
-                false => {
-                    self.is_interrupted = true;
-                    self.running.stop();
-                }
+            if self.is_interrupted {
+                self.phase = Phase::Abandoned
+            } else {
+                self.is_interrupted = true;
+                self.running.stop();
             }
         }
         if self.is_strict && self.running.status().is_some_and(|status| !status.is_exact()) {

@@ -222,10 +222,7 @@ impl KeptCatalog {
     /// Records that a query which was announced has not started, and does not start with the database.
     pub fn withdraw(&self, name: &str) -> Result<(), Cause> {
         let mut log = lock(&self.log);
-        match log.announced.contains_key(name) {
-            true => log.end(name),
-            false => Ok(()),
-        }
+        if log.announced.contains_key(name) { log.end(name) } else { Ok(()) }
     }
 
     /// Makes the next version, in which a definition is replaced, and a query that runs already takes the place of the one that
@@ -309,10 +306,7 @@ impl KeptCatalog {
     /// As `forgotten`, unless the query has been started again since.
     pub fn ended(&self, name: &str, start: Start) -> Result<(), Cause> {
         let mut log = lock(&self.log);
-        match log.started.get(name) == Some(&start.0) {
-            true => log.end(name),
-            false => Ok(()),
-        }
+        if log.started.get(name) == Some(&start.0) { log.end(name) } else { Ok(()) }
     }
 
     pub fn users(&self) -> Users {

@@ -136,10 +136,7 @@ struct ResumedTurn(StatementCancellation);
 
 impl Turn for ResumedTurn {
     fn go_on(&mut self) -> Result<(), Cause> {
-        match self.0.is_cancelled() {
-            true => Err(Cause::operation("the query was cancelled")),
-            false => Ok(()),
-        }
+        if self.0.is_cancelled() { Err(Cause::operation("the query was cancelled")) } else { Ok(()) }
     }
 }
 

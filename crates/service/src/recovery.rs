@@ -153,9 +153,10 @@ impl Runtime {
             let (at_gateways, here): (Vec<_>, Vec<_>) = queries.into_iter().partition(is_at_gateways);
             for query in at_gateways {
                 let name = query.name.clone();
-                match is_stopped {
-                    true => self.kept_catalog().note_stopped(name),
-                    false => drop(self.kept_catalog().note_started(name)),
+                if is_stopped {
+                    self.kept_catalog().note_stopped(name);
+                } else {
+                    self.kept_catalog().note_started(name);
                 }
                 self.at_gateways().push(QueryAtGateways { query, is_stopped });
             }

@@ -233,11 +233,16 @@ impl Session {
         if let StatementKind::CreateMaterializedView(_) = &statement.kind {
             return Ok(Way::Fill);
         }
-        match pipeline.is_under(self.runtime().clock()) && has_state && !pipeline.says_where_to_begin() {
-            true if old.recovered.is_none() && old.is_stopped() => Err(is_stopped(name)),
-            true if old.recovered.is_none() => Err(does_not_run(name)),
-            true => Ok(Way::Follow),
-            false => Ok(Way::Begin),
+        let follows =
+            pipeline.is_under(self.runtime().clock()) && has_state && !pipeline.says_where_to_begin();
+        if !follows {
+            Ok(Way::Begin)
+        } else if old.recovered.is_some() {
+            Ok(Way::Follow)
+        } else if old.is_stopped() {
+            Err(is_stopped(name))
+        } else {
+            Err(does_not_run(name))
         }
     }
 
@@ -409,11 +414,10 @@ impl Session {
         catalog: Catalog,
     ) -> Result<Catalog, Error> {
         let (pipeline, next) = self.plan_replaced(statement, name, folder, catalog)?;
-        match pipeline.computation() == computation {
-            true => Ok(next),
-            false => {
-                Err(Cause::operation("what its new query names was redefined meanwhile; try again").into())
-            }
+        if pipeline.computation() == computation {
+            Ok(next)
+        } else {
+            Err(Cause::operation("what its new query names was redefined meanwhile; try again").into())
         }
     }
 

@@ -140,9 +140,10 @@ impl Observed {
 
     pub(crate) fn report(&self) -> QueryReport {
         let status = self.observer.status();
-        let state = match status.sources.iter().all(|(_, feed)| feed.ended) {
-            true => QueryState::Ending,
-            false => QueryState::Running,
+        let state = if status.sources.iter().all(|(_, feed)| feed.ended) {
+            QueryState::Ending
+        } else {
+            QueryState::Running
         };
         QueryReport {
             name: self.name.clone(),

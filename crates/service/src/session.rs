@@ -270,30 +270,26 @@ impl Session {
             return Ok(Reply::Text(format!("{plan}\n{replacement}")));
         }
         let turns = Arc::clone(&self.turns);
-        let planned = match statement.kind.is_definition() {
-            false => {
-                let _planning = planning(&turns, statement)?;
-                self.refresh();
-                self.planner.execute(statement)?
-            }
-            true => {
-                let announced = match self.runs_definitions {
-                    true => {
-                        announced(&statement.kind, &self.runtime, self.planner.settings(), self.is_strict)
-                    }
-                    false => None,
-                };
-                let is_cancelled = self.is_cancelled_from_here();
-                let (planner, has_defined) = (&mut self.planner, &mut self.has_defined);
-                let planned = self.runtime.define(&statement.kind, announced, &is_cancelled, |catalog| {
-                    *has_defined = !stays(&statement.kind, &catalog);
-                    planner.set_catalog(catalog);
-                    let planned = planner.execute(statement)?;
-                    Ok((planned, planner.catalog().clone()))
-                })?;
-                self.runtime.keep_deadlines(&statement.kind);
-                planned
-            }
+        let planned = if !statement.kind.is_definition() {
+            let _planning = planning(&turns, statement)?;
+            self.refresh();
+            self.planner.execute(statement)?
+        } else {
+            let announced = if self.runs_definitions {
+                announced(&statement.kind, &self.runtime, self.planner.settings(), self.is_strict)
+            } else {
+                None
+            };
+            let is_cancelled = self.is_cancelled_from_here();
+            let (planner, has_defined) = (&mut self.planner, &mut self.has_defined);
+            let planned = self.runtime.define(&statement.kind, announced, &is_cancelled, |catalog| {
+                *has_defined = !stays(&statement.kind, &catalog);
+                planner.set_catalog(catalog);
+                let planned = planner.execute(statement)?;
+                Ok((planned, planner.catalog().clone()))
+            })?;
+            self.runtime.keep_deadlines(&statement.kind);
+            planned
         };
         Ok(self.reply(planned))
     }

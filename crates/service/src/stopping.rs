@@ -281,12 +281,13 @@ impl Runtime {
 
 fn described(kept: &KeptRows) -> String {
     let from = kept.after.map_or("from the first one on".to_owned(), |cycle| format!("behind cycle {cycle}"));
-    match kept.is_let_go {
-        false => format!("the journal keeps {} rows {from} for it", kept.rows),
-        true => format!(
+    if kept.is_let_go {
+        format!(
             "the rows {from} were too many for the journal, which may have removed them; START says whether they are \
              there"
-        ),
+        )
+    } else {
+        format!("the journal keeps {} rows {from} for it", kept.rows)
     }
 }
 

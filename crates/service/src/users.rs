@@ -99,22 +99,24 @@ impl Runtime {
 
 fn check_name(name: &str) -> Result<(), Cause> {
     let is_name = !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.chars().any(char::is_control);
-    match is_name && !name.contains(':') {
-        true => Ok(()),
+    if is_name && !name.contains(':') {
+        Ok(())
+    } else {
         // HTTP separates name and password by a colon.
-        false => Err(Cause::user(format!(
+        Err(Cause::user(format!(
             "a user's name has 1 to {NAME_BYTES_MAX} bytes, without control characters and colons"
-        ))),
+        )))
     }
 }
 
 /// An owner other than this user must be there.
 fn check_owner_stays(name: &str, users: &Users) -> Result<(), Cause> {
-    match users.values().any(|user| user.role == Role::Owner && user.name != name) {
-        true => Ok(()),
-        false => Err(Cause::user(format!(
+    if users.values().any(|user| user.role == Role::Owner && user.name != name) {
+        Ok(())
+    } else {
+        Err(Cause::user(format!(
             "'{name}' is the only owner; make another user an owner first: ALTER USER name ROLE owner"
-        ))),
+        )))
     }
 }
 

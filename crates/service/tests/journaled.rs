@@ -98,15 +98,14 @@ fn outputs_equal_the_naive_computation(workers: usize, seed: u64) {
                 let output = Output { name: format!("q{step}"), query, is_sink, start };
                 let earliest = if is_earliest { "start = 'earliest'" } else { "start = 'now'" };
                 let name = &output.name;
-                let definition = match is_sink {
-                    true => format!(
+                let definition = if is_sink {
+                    format!(
                         "CREATE SINK {name} WITH (connector = 'file', path = '{}', format = 'csv', {earliest}) AS {}",
                         database.sink(name),
                         QUERIES[query]
-                    ),
-                    false => {
-                        format!("CREATE MATERIALIZED VIEW {name} WITH ({earliest}) AS {}", QUERIES[query])
-                    }
+                    )
+                } else {
+                    format!("CREATE MATERIALIZED VIEW {name} WITH ({earliest}) AS {}", QUERIES[query])
                 };
                 database.start(&mut session, name, &definition);
                 outputs.push(output);

@@ -113,9 +113,10 @@ fn concatenate(batches: &[Batch]) -> Option<Batch> {
             let rows = RecordBatch::try_new_with_options(first.rows.schema(), columns, &options)
                 .expect("all batches of a stream have its schema");
             let positions = batches.iter().flat_map(|batch| batch.positions.iter().copied()).collect();
-            let origins = match batches.iter().all(|batch| batch.origins.is_empty()) {
-                true => Vec::new().into(),
-                false => batches.iter().flat_map(origins_of).collect(),
+            let origins = if batches.iter().all(|batch| batch.origins.is_empty()) {
+                Vec::new().into()
+            } else {
+                batches.iter().flat_map(origins_of).collect()
             };
             Some(Batch { rows, positions, origins })
         }

@@ -25,9 +25,10 @@ impl Sorter {
     /// assert_eq!(sorter.sort(&[2, 0, 9, 2, 1], 3), &[1, 4, 0, 3]);
     /// ```
     pub fn sort(&mut self, keys: &[u32], key_count: usize) -> &[u32] {
-        match is_sparse(keys.len(), key_count) {
-            true => self.sort_by_comparing(keys, key_count),
-            false => self.sort_by_counting(keys, key_count),
+        if is_sparse(keys.len(), key_count) {
+            self.sort_by_comparing(keys, key_count)
+        } else {
+            self.sort_by_counting(keys, key_count)
         }
         &self.order
     }

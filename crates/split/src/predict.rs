@@ -148,9 +148,10 @@ fn stages(plan: &SplitPlan, profile: &SplitProfile, workers: u32) -> Vec<Predict
             add(SPLITTERS.into(), *splitters, whole_ns / f64::from(*splitters));
         }
         Shape::Tree { fan_outs } => {
-            let levels_ns = match is_shared {
-                true => costs.shared_tree_levels(parts, fan_outs),
-                false => costs.tree_levels(parts, fan_outs),
+            let levels_ns = if is_shared {
+                costs.shared_tree_levels(parts, fan_outs)
+            } else {
+                costs.tree_levels(parts, fan_outs)
             };
             for (level, cost_ns) in (1..).zip(levels_ns) {
                 let processes = nodes_of_level(fan_outs, level, width);
@@ -183,10 +184,8 @@ fn loads(plan: &SplitPlan, stages: &[PredictedStage], workers: u32) -> Vec<f64> 
         }
         level += usize::from(stage.name != QUERY);
         for process in 0..stage.processes {
-            let worker = match stage.name == QUERY {
-                true => process % workers,
-                false => plan.worker_of(level, process, workers),
-            };
+            let worker =
+                if stage.name == QUERY { process % workers } else { plan.worker_of(level, process, workers) };
             loads[worker as usize] += stage.cost_ns;
         }
     }

@@ -233,9 +233,10 @@ impl SplitProfile {
     /// assert_eq!((profile.whole_split_ns(2), profile.whole_split_ns(64)), (14.0, 10.0));
     /// ```
     pub fn whole_split_ns(&self, partitions: u32) -> f64 {
-        match self.parts.are_shared(partitions) {
-            true => self.splitter.shared_fsplit(self.parts),
-            false => self.splitter.fsplit(self.parts, partitions),
+        if self.parts.are_shared(partitions) {
+            self.splitter.shared_fsplit(self.parts)
+        } else {
+            self.splitter.fsplit(self.parts, partitions)
         }
     }
 

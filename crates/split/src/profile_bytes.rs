@@ -55,9 +55,10 @@ impl SplitProfile {
         let parts =
             Proportions::new(number()?, number()?).map_err(|_| damaged("its parts add up to more than 1"))?;
         let query_ns = number()?;
-        match reader.is_empty() {
-            true => Ok(SplitProfile { splitter, router, parts, query_ns }),
-            false => Err(damaged("it has bytes after its end")),
+        if reader.is_empty() {
+            Ok(SplitProfile { splitter, router, parts, query_ns })
+        } else {
+            Err(damaged("it has bytes after its end"))
         }
     }
 }

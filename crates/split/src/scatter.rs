@@ -81,19 +81,17 @@ impl<'a> Scatter<'a> {
 
     /// The same, with a number added to each value.
     fn buffer_plus(&self, buffer: &ScalarBuffer<u32>, added: u32) -> ScalarBuffer<u32> {
-        match buffer.is_empty() {
-            true => buffer.clone(),
-            false => self.one(buffer, |value| value + added).into(),
-        }
+        if buffer.is_empty() { buffer.clone() } else { self.one(buffer, |value| value + added).into() }
     }
 
     /// Makes columns of 4 bytes, four at a time; leaves up to three of them.
     fn fours(&mut self, columns: &[ArrayRef], made: &mut [Option<ArrayRef>]) {
         for four in missing::<u32>(columns, made).as_chunks::<4>().0 {
             let from = four.map(|column| values::<u32>(&columns[column]));
-            let to = match self.is_gathered(from[0].len()) {
-                true => self.gather_four(from.each_ref().map(|values| &values[..])),
-                false => self.scatter_four(from.each_ref().map(|values| &values[..])),
+            let to = if self.is_gathered(from[0].len()) {
+                self.gather_four(from.each_ref().map(|values| &values[..]))
+            } else {
+                self.scatter_four(from.each_ref().map(|values| &values[..]))
             };
             for (column, values) in four.iter().zip(to) {
                 made[*column] = Some(flat_column(&columns[*column], values));
@@ -122,16 +120,18 @@ impl<'a> Scatter<'a> {
     }
 
     fn one<V: ArrowNativeType>(&self, from: &[V], map: impl Fn(V) -> V) -> Vec<V> {
-        match self.is_gathered(from.len()) {
-            true => gather(from, self.rows(from.len()), map),
-            false => self.scatter(from, map),
+        if self.is_gathered(from.len()) {
+            gather(from, self.rows(from.len()), map)
+        } else {
+            self.scatter(from, map)
         }
     }
 
     fn two<V: ArrowNativeType>(&self, from_a: &[V], from_b: &[V]) -> (Vec<V>, Vec<V>) {
-        match self.is_gathered(from_a.len()) {
-            true => (self.one(from_a, |value| value), self.one(from_b, |value| value)),
-            false => self.scatter_two(from_a, from_b),
+        if self.is_gathered(from_a.len()) {
+            (self.one(from_a, |value| value), self.one(from_b, |value| value))
+        } else {
+            self.scatter_two(from_a, from_b)
         }
     }
 

@@ -72,9 +72,10 @@ impl LatticeRule {
 
     /// The lattice with this many splitters.
     pub fn of(self, partitions: u32, splitters: u32) -> SplitPlan {
-        match self.is_tree {
-            true => SplitPlan::parasplit_tree(partitions, splitters),
-            false => SplitPlan::parasplit(partitions, splitters),
+        if self.is_tree {
+            SplitPlan::parasplit_tree(partitions, splitters)
+        } else {
+            SplitPlan::parasplit(partitions, splitters)
         }
     }
 

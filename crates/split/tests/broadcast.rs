@@ -69,10 +69,8 @@ fn through_tree(batch: &Batch, width: u32, workers: u32, fan_outs: &[u32], share
     let root = Run { partition: 0, start: 0, end: batch.len() as u32 };
     let mut parcels = vec![PartitionedBatch::new(batch.clone(), vec![root])];
     for level in 1..=fan_outs.len() {
-        let outputs = match level == fan_outs.len() {
-            true => width,
-            false => nodes_of_level(fan_outs, level + 1, width),
-        };
+        let outputs =
+            if level == fan_outs.len() { width } else { nodes_of_level(fan_outs, level + 1, width) };
         let placement = Arc::new(Placement::spread(outputs, workers));
         let nodes = nodes_of_level(fan_outs, level, width);
         let splitter = Splitter::of_level(route(), width, nodes, placement, vec![0, 1, 2]);

@@ -85,12 +85,11 @@ impl Arguments {
             Some(Value::Float(value)) => *value,
             Some(value) => return Err(self.wrong(name, value, "a number")),
         };
-        match range.contains(&number) {
-            true => Ok(Some(number)),
-            false => {
-                let (least, most) = (range.start(), range.end());
-                Err(self.wrong(name, &Value::Float(number), &format!("a number from {least} to {most}")))
-            }
+        if range.contains(&number) {
+            Ok(Some(number))
+        } else {
+            let (least, most) = (range.start(), range.end());
+            Err(self.wrong(name, &Value::Float(number), &format!("a number from {least} to {most}")))
         }
     }
 

@@ -48,9 +48,10 @@ fn check(wanted: impl Fn(&str) -> bool) {
             }
         };
         if now != before {
-            match update {
-                true => std::fs::write(&path, &now).unwrap(),
-                false => different.push(format!("{name}: {}", first_difference(&before, &now))),
+            if update {
+                std::fs::write(&path, &now).unwrap()
+            } else {
+                different.push(format!("{name}: {}", first_difference(&before, &now)))
             }
         }
     }

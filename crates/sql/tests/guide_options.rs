@@ -96,9 +96,10 @@ fn table(groups: &[&OptionGroup]) -> String {
     let kind = if groups[0].owner == OptionOwner::Settings { "setting" } else { "option" };
     let mut text = format!("| {kind} | type | default | meaning |\n|---|---|---|---|\n");
     for (option, owners) in rows {
-        let owners: Vec<String> = match owners.len() == groups.len() {
-            true => Vec::new(),
-            false => owners.iter().map(|owner| format!("`{owner}`")).collect(),
+        let owners: Vec<String> = if owners.len() == groups.len() {
+            Vec::new()
+        } else {
+            owners.iter().map(|owner| format!("`{owner}`")).collect()
         };
         let owners = if owners.is_empty() { String::new() } else { format!("{}: ", owners.join(", ")) };
         let ListedOption { name, kind, default, doc } = option;

@@ -140,9 +140,10 @@ fn a_kept_plan_answers_and_reads_what_a_plan_for_the_values_does() {
         let mut random = Random(options.len() as u64);
         let (mut answered, mut left) = (0, Vec::new());
         for (text, kinds) in QUERIES {
-            let text = match options.contains("point") {
-                true => text.to_owned(),
-                false => text.replace(" point", " st_point(x, y)").replace("(point", "(st_point(x, y)"),
+            let text = if options.contains("point") {
+                text.to_owned()
+            } else {
+                text.replace(" point", " st_point(x, y)").replace("(point", "(st_point(x, y)")
             };
             let asked = statement(&text);
             let kept = planner.keep(&asked, kinds).unwrap_or_else(|| panic!("not kept: {text}"));

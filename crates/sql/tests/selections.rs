@@ -138,9 +138,10 @@ proptest! {
     ) {
         let input = "(SELECT value % 13 AS key, value FROM sequence(300))";
         let split = format!("splitstream({input}, 5, route => route_of(key), plan => 'fsplit')");
-        let numbered = match is_split {
-            true => format!("mergestream(number_by_key({split})) AS n"),
-            false => format!("number_by_key({input})"),
+        let numbered = if is_split {
+            format!("mergestream(number_by_key({split})) AS n")
+        } else {
+            format!("number_by_key({input})")
         };
         let (all, _) = rows(&format!("SELECT key, value, place FROM {numbered}"));
         let on_key = |of: i64| of == key || (of > above && of != 11) || [3, 5].contains(&of);

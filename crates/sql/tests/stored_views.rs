@@ -39,10 +39,8 @@ fn condition(random: &mut Random) -> String {
 
 fn query(random: &mut Random) -> String {
     let conditions: Vec<String> = (0..random.below(4)).map(|_| condition(random)).collect();
-    let condition = match conditions.is_empty() {
-        true => String::new(),
-        false => format!(" WHERE {}", conditions.join(" AND ")),
-    };
+    let condition =
+        if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
     let (x, y, count) = (random.below(100), random.below(100), random.below(12) + 1);
     match random.below(6) {
         0 => format!("SELECT id, vid, point FROM VIEW{condition} ORDER BY id"),

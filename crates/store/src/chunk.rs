@@ -235,10 +235,7 @@ fn times_of(values: ScalarBuffer<i64>, nulls: Option<NullBuffer>, latest: i64) -
 fn points_of(x: ScalarBuffer<f64>, y: ScalarBuffer<f64>) -> Points {
     let (mut area, mut has_rows_without) = (Area::NOTHING, false);
     for (x, y) in x.iter().zip(y.iter()) {
-        match x.is_nan() || y.is_nan() {
-            true => has_rows_without = true,
-            false => area.include(*x, *y),
-        }
+        if x.is_nan() || y.is_nan() { has_rows_without = true } else { area.include(*x, *y) }
     }
     Points { x, y, area, has_rows_without, grid: None }
 }
@@ -250,9 +247,10 @@ fn copied(chunks: &[Arc<Chunk>]) -> Result<RecordBatch, Cause> {
         for chunk in chunks {
             let column = chunk.rows.column(index);
             // A single array would be returned as it is.
-            match chunks.len() == 1 && column.len() > 1 {
-                true => parts.extend([column.slice(0, 1), column.slice(1, column.len() - 1)]),
-                false => parts.push(column.clone()),
+            if chunks.len() == 1 && column.len() > 1 {
+                parts.extend([column.slice(0, 1), column.slice(1, column.len() - 1)])
+            } else {
+                parts.push(column.clone())
             }
         }
         let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();

@@ -118,9 +118,10 @@ fn write_numbers(values: &[AtomicU64], writer: &mut SnapshotWriter) {
 
 fn read_numbers(bytes: &[u8], count: usize) -> Result<Box<[AtomicU64]>, Cause> {
     let (numbers, rest) = bytes.as_chunks::<8>();
-    match numbers.len() == count && rest.is_empty() {
-        true => Ok(numbers.iter().map(|number| AtomicU64::new(u64::from_le_bytes(*number))).collect()),
-        false => Err(damaged("a column of numbers has another length")),
+    if numbers.len() == count && rest.is_empty() {
+        Ok(numbers.iter().map(|number| AtomicU64::new(u64::from_le_bytes(*number))).collect())
+    } else {
+        Err(damaged("a column of numbers has another length"))
     }
 }
 

@@ -56,12 +56,11 @@ impl ChunkList {
     /// The chunk with this row.
     pub fn find(&self, number: u64) -> Option<&Arc<Chunk>> {
         let is_open = self.open.first().is_some_and(|first| first.first <= number);
-        let found = match is_open {
-            true => self.open[..self.open.partition_point(|chunk| chunk.first <= number)].last(),
-            false => {
-                let after = self.complete.outlines.partition_point(|outline| outline.first <= number);
-                self.complete.chunks[..after].last()
-            }
+        let found = if is_open {
+            self.open[..self.open.partition_point(|chunk| chunk.first <= number)].last()
+        } else {
+            let after = self.complete.outlines.partition_point(|outline| outline.first <= number);
+            self.complete.chunks[..after].last()
         };
         found.filter(|chunk| number < chunk.end())
     }

@@ -143,10 +143,7 @@ impl Follower {
         let added = newest.select(&Selection::default())?.batches;
         let rows = newest.fragments.iter().map(|fragment| (fragment.first, fragment.end)).collect();
         self.progress = Progress::All(Given { cycle, rows });
-        Ok(match added.is_empty() {
-            true => None,
-            false => Some(Change { cycle, removed: Vec::new(), added }),
-        })
+        Ok(if added.is_empty() { None } else { Some(Change { cycle, removed: Vec::new(), added }) })
     }
 }
 

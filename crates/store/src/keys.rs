@@ -29,15 +29,13 @@ impl KeyHasher {
             [one] => columns::is_time(one),
             _ => false,
         };
-        let converter = match is_plain {
-            true => None,
-            false => {
-                let fields = types.into_iter().map(SortField::new).collect();
-                Some(RowConverter::new(fields).map_err(|error| {
-                    Cause::user(format!("a column cannot be part of a key: {error}; cast it"))
-                        .with_source(error)
-                })?)
-            }
+        let converter = if is_plain {
+            None
+        } else {
+            let fields = types.into_iter().map(SortField::new).collect();
+            Some(RowConverter::new(fields).map_err(|error| {
+                Cause::user(format!("a column cannot be part of a key: {error}; cast it")).with_source(error)
+            })?)
         };
         let random = RandomState::new();
         let seed = random.hash_one(0_u64);

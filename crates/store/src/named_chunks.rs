@@ -34,10 +34,7 @@ pub fn named_chunks(snapshot: &[u8]) -> Result<Vec<ChunkPlace>, Cause> {
         }
         version => read_store(version, &mut reader, &mut places)?,
     }
-    match reader.is_empty() {
-        true => Ok(places),
-        false => Err(damaged("it has more than it should")),
-    }
+    if reader.is_empty() { Ok(places) } else { Err(damaged("it has more than it should")) }
 }
 
 /// Reads a store, or a fragment, behind its version.

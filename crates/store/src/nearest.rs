@@ -89,9 +89,10 @@ impl Version {
             at_most = of.nearest_are_within(sorted, to, rows_max, selection, &mut work)?;
         }
         for (at_least, of, part) in parts {
-            let farthest = match nearest.len() == rows_max {
-                true => nearest.peek().map_or(f64::NEG_INFINITY, |candidate| candidate.distance.min(at_most)),
-                false => at_most,
+            let farthest = if nearest.len() == rows_max {
+                nearest.peek().map_or(f64::NEG_INFINITY, |candidate| candidate.distance.min(at_most))
+            } else {
+                at_most
             };
             if at_least > farthest {
                 break;
@@ -160,9 +161,6 @@ fn grid_of<'a>(part: &Part<'a>) -> Option<&'a Grid> {
 
 /// The box of the points that are at most this far away and meet the condition.
 fn within(to: (f64, f64), farthest: f64, selection: &Selection) -> Area {
-    let within = match farthest.is_finite() {
-        true => Area::around(to.0, to.1, farthest),
-        false => Area::EVERYWHERE,
-    };
+    let within = if farthest.is_finite() { Area::around(to.0, to.1, farthest) } else { Area::EVERYWHERE };
     selection.area.map_or(within, |area| area.and(&within))
 }

@@ -120,11 +120,10 @@ impl FragmentVersion {
                 .iter()
                 .zip(columns)
                 .all(|(value, column)| value.len() == 1 && value.data_type() == column.data_type());
-        match fits {
-            true => Ok(()),
-            false => Err(Cause::bug(format!(
-                "the store cannot look up the key {key:?}: its key has other columns"
-            ))),
+        if fits {
+            Ok(())
+        } else {
+            Err(Cause::bug(format!("the store cannot look up the key {key:?}: its key has other columns")))
         }
     }
 }

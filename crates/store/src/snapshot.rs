@@ -127,9 +127,10 @@ impl StoreWriter {
         let is_in = |mark: &Mark| begin <= mark.first && mark.first <= mark.end && mark.end <= end;
         let marks_fit =
             self.marks.iter().all(is_in) && self.marks.newest().is_none_or(|mark| mark.end == end);
-        match follow && end == self.next && begin <= self.first && self.first <= end && marks_fit {
-            true => Ok(()),
-            false => Err(damaged("its rows are not complete")),
+        if follow && end == self.next && begin <= self.first && self.first <= end && marks_fit {
+            Ok(())
+        } else {
+            Err(damaged("its rows are not complete"))
         }
     }
 

@@ -11,9 +11,10 @@ pub(crate) fn check_strict(config: &StoreConfig, held: &StoreStatistics) -> Resu
     if is_strict && held.bytes > bytes_max {
         return Err(too_many_bytes(held.bytes, bytes_max));
     }
-    match is_strict && held.rows > rows_max as u64 {
-        true => Err(too_many_rows(config.contents, held.rows, rows_max)),
-        false => Ok(()),
+    if is_strict && held.rows > rows_max as u64 {
+        Err(too_many_rows(config.contents, held.rows, rows_max))
+    } else {
+        Ok(())
     }
 }
 

@@ -175,9 +175,10 @@ impl TurnState {
             if is_too_late || is_cancelled() {
                 queue.waiting(has_begun).remove(&key);
                 self.wake_next(&queue);
-                return Err(match is_too_late {
-                    true => busy(queue.computing, queue.waiting_count(), begun.elapsed()),
-                    false => Cause::operation("the query was cancelled"),
+                return Err(if is_too_late {
+                    busy(queue.computing, queue.waiting_count(), begun.elapsed())
+                } else {
+                    Cause::operation("the query was cancelled")
                 });
             }
             // While many have begun and none of them waits, nobody wakes the first of those that wait to begin.

@@ -225,10 +225,7 @@ impl StoreWriter {
                 self.keys + hashes.iter().flatten().filter(is_new).collect::<HashSet<_>>().len() as u64
             }
         };
-        match rows > rows_max as u64 {
-            true => Err(too_many_rows(contents, rows, rows_max)),
-            false => Ok(()),
-        }
+        if rows > rows_max as u64 { Err(too_many_rows(contents, rows, rows_max)) } else { Ok(()) }
     }
 
     /// Puts rows behind the open chunk's.

@@ -417,8 +417,5 @@ fn combined(
 fn name(keyed: &KeyedStream, calls: &[Aggregation]) -> String {
     let calls: Vec<&str> = calls.iter().map(|call| call.name.as_str()).collect();
     let keys = keyed.key_names();
-    match keys.is_empty() {
-        true => calls.join(", "),
-        false => format!("{} by {}", calls.join(", "), keys.join(", ")),
-    }
+    if keys.is_empty() { calls.join(", ") } else { format!("{} by {}", calls.join(", "), keys.join(", ")) }
 }

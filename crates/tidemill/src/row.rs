@@ -62,9 +62,10 @@ fn check_column<V: Value>(field: &Field) -> Result<(), String> {
     if !V::Scalar::accepts(data_type) {
         return Err(format!("column '{name}' is {data_type}, which cannot be read as {wanted}"));
     }
-    match field.is_nullable() && !V::NULLABLE {
-        true => Err(format!("column '{name}' may be NULL; read it as Option<{wanted}>")),
-        false => Ok(()),
+    if field.is_nullable() && !V::NULLABLE {
+        Err(format!("column '{name}' may be NULL; read it as Option<{wanted}>"))
+    } else {
+        Ok(())
     }
 }
 

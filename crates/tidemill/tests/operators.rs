@@ -184,9 +184,12 @@ proptest! {
         for engine in engines() {
             let weights = Table::of(["id", "weight"], table.iter().map(|(id, weight)| (*id, Some(*weight))));
             let columns = ["key", "time", "value", "weight"];
-            let (found, _) = run::<(u32, Timestamp, i64, Option<i64>)>(engine, &rows, &columns, |input| match keeps {
-                true => input.left_lookup("key", &weights, "id"),
-                false => input.lookup("key", &weights, "id"),
+            let (found, _) = run::<(u32, Timestamp, i64, Option<i64>)>(engine, &rows, &columns, |input| {
+                if keeps {
+                    input.left_lookup("key", &weights, "id")
+                } else {
+                    input.lookup("key", &weights, "id")
+                }
             });
             let mut found: Vec<_> =
                 found.into_iter().map(|(key, time, value, weight)| (key, time.0, value, weight)).collect();

@@ -173,17 +173,17 @@ proptest! {
             run.input(&input).unwrap().push(given).unwrap();
             prop_assert_eq!(run.finish().unwrap().late, 0);
             let windows = windows.read().unwrap();
-            let mut found: Vec<(i64, u32, i64)> = match is_keyed {
-                true => rows_of::<(Timestamp, u32, Option<i64>)>(&windows, ["window_start", "key", "count"])
+            let mut found: Vec<(i64, u32, i64)> = if is_keyed {
+ rows_of::<(Timestamp, u32, Option<i64>)>(&windows, ["window_start", "key", "count"])
                     .unwrap()
                     .into_iter()
                     .map(|(start, key, count)| (start.0, key, count.unwrap()))
-                    .collect(),
-                false => rows_of::<(Timestamp, Option<i64>)>(&windows, ["window_start", "count"])
+                    .collect()
+                } else { rows_of::<(Timestamp, Option<i64>)>(&windows, ["window_start", "count"])
                     .unwrap()
                     .into_iter()
                     .map(|(start, count)| (start.0, 0, count.unwrap()))
-                    .collect(),
+                    .collect()
             };
             found.sort_unstable();
             prop_assert_eq!(found, expected.clone());

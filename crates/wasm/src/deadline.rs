@@ -20,12 +20,13 @@ impl Deadline {
     }
 
     pub fn check(&self) -> Result<(), Fault> {
-        match self.started.elapsed() > self.time_max {
-            false => Ok(()),
-            true => Err(Fault::Broken(format!(
+        if self.started.elapsed() > self.time_max {
+            Err(Fault::Broken(format!(
                 "it takes more than {:?} for a batch of rows; make it faster, or define it with less fuel",
                 self.time_max
-            ))),
+            )))
+        } else {
+            Ok(())
         }
     }
 }

@@ -130,9 +130,12 @@ impl Function {
     }
 
     fn at_once(&self, arguments: &[ArrayRef], rows: usize, deadline: Deadline) -> Result<ArrayRef, Fault> {
-        self.instances.with(|live| match self.takes_batches {
-            true => batches::call(live, &self.symbol, arguments, rows, &self.result, &self.limits),
-            false => rows::call(live, &self.symbol, arguments, rows, &self.result, deadline),
+        self.instances.with(|live| {
+            if self.takes_batches {
+                batches::call(live, &self.symbol, arguments, rows, &self.result, &self.limits)
+            } else {
+                rows::call(live, &self.symbol, arguments, rows, &self.result, deadline)
+            }
         })
     }
 
@@ -143,13 +146,14 @@ impl Function {
         let is_same = self
             .at_once(&columns, 1, Deadline::after(self.time_max))
             .is_ok_and(|alone| alone.as_ref() == &*values.slice(last, 1));
-        match is_same {
-            true => Ok(()),
-            false => Err(Failure::Stop(
+        if is_same {
+            Ok(())
+        } else {
+            Err(Failure::Stop(
                 "it gives another value for the same arguments, depending on earlier calls; a function must depend on \
                  its arguments only"
                     .to_owned(),
-            )),
+            ))
         }
     }
 }

@@ -23,10 +23,7 @@ pub(crate) fn is_passed(data_type: &DataType) -> bool {
 
 /// Refuses more rows than are computed at once.
 pub(crate) fn check_rows(rows: usize) -> Result<(), Fault> {
-    match rows > ROWS_MAX {
-        true => Err(too_much("these are too many rows at once")),
-        false => Ok(()),
-    }
+    if rows > ROWS_MAX { Err(too_much("these are too many rows at once")) } else { Ok(()) }
 }
 
 fn too_much(what: &str) -> Fault {

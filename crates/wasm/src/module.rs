@@ -63,10 +63,7 @@ impl Module {
     pub fn new(bytes: &[u8]) -> Result<Module, ModuleError> {
         check_size(bytes, "the module")?;
         let digest = digest(bytes);
-        let binary = match bytes.starts_with(BINARY) {
-            true => bytes.to_vec(),
-            false => binary_of_text(bytes)?,
-        };
+        let binary = if bytes.starts_with(BINARY) { bytes.to_vec() } else { binary_of_text(bytes)? };
         check_size(&binary, "the module in its binary form")?;
         let compiled = compile(&binary)?;
         let imports: Vec<String> =
@@ -141,12 +138,13 @@ pub fn digest(bytes: &[u8]) -> String {
 }
 
 fn check_size(bytes: &[u8], what: &str) -> Result<(), ModuleError> {
-    match bytes.len() > MODULE_BYTES_MAX {
-        false => Ok(()),
-        true => Err(ModuleError::new(
+    if bytes.len() > MODULE_BYTES_MAX {
+        Err(ModuleError::new(
             format!("{what} has {} bytes, but at most {MODULE_BYTES_MAX} are allowed", bytes.len()),
             "build it for size and without debug information: for Rust, opt-level = \"s\" and strip = true",
-        )),
+        ))
+    } else {
+        Ok(())
     }
 }
 

@@ -103,14 +103,15 @@ fn check_memory(module: &Module, symbol: &str) -> Result<(), ModuleError> {
     let allocates = module.function(ALLOCATE);
     let fits =
         allocates.is_some_and(|kind| kind.params() == [ValType::I32] && kind.results() == [ValType::I32]);
-    match fits {
-        true => Ok(()),
-        false => Err(ModuleError::new(
+    if fits {
+        Ok(())
+    } else {
+        Err(ModuleError::new(
             format!("function `{symbol}` takes batches, but the module does not export `{ALLOCATE}`"),
             format!(
                 "export {ALLOCATE} of type (i32) -> i32, which gives the place of that number of free bytes"
             ),
-        )),
+        ))
     }
 }
 

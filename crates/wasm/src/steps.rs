@@ -118,13 +118,14 @@ impl Steps {
     fn check_division(&self, symbol: &str, batch: &Batch<'_>, whole: &Changed) -> Result<(), Failure> {
         let half = batch.groups.len() / 2;
         let divided = self.divided(symbol, batch, half);
-        match divided.is_ok_and(|divided| divided == *whole) {
-            true => Ok(()),
-            false => Err(Failure::Stop(
+        if divided.is_ok_and(|divided| divided == *whole) {
+            Ok(())
+        } else {
+            Err(Failure::Stop(
                 "it computes something else for the same rows when they come in two batches; what it does with a \
                  row must depend on the row and on the state of its group only"
                     .to_owned(),
-            )),
+            ))
         }
     }
 

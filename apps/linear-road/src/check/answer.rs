@@ -63,9 +63,10 @@ impl Key {
 
     /// The key and its time for messages.
     pub(super) fn describe(self, kind: AnswerKind, time: u16) -> String {
-        match kind.is_query() {
-            true => format!("QID {} at {time}", self.0),
-            false => format!("VID {} at {}", self.0 as u32, self.0 >> 32),
+        if kind.is_query() {
+            format!("QID {} at {time}", self.0)
+        } else {
+            format!("VID {} at {}", self.0 as u32, self.0 >> 32)
         }
     }
 }

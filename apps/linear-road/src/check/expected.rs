@@ -94,10 +94,7 @@ impl Expectation for Content {
         if self == answer {
             return None;
         }
-        let time = match self.time == answer.time {
-            true => String::new(),
-            false => format!("Time {}, ", answer.time),
-        };
+        let time = if self.time == answer.time { String::new() } else { format!("Time {}, ", answer.time) };
         Some(format!("{time}{} instead of {}", answer.describe(kind, steps), self.describe(kind, steps)))
     }
 }

@@ -77,9 +77,10 @@ fn bisect(
     let (mut good, mut bad) = (0, most + step);
     let mut next = (options.from / step * step).clamp(step, most.max(step));
     while next > good && next < bad {
-        match trial(base, options, next, options.trial_seconds, progress)?.is_valid() {
-            true => good = next,
-            false => bad = next,
+        if trial(base, options, next, options.trial_seconds, progress)?.is_valid() {
+            good = next
+        } else {
+            bad = next
         }
         if f64::from(bad - good) <= (options.precision * f64::from(bad)).max(step.into()) {
             break;

@@ -54,10 +54,7 @@ impl GeneratorConfig {
         for trip in all {
             // As many numbers for each trip, so that who has a car does not depend on others.
             let (drives, offer) = (random.fraction(), offer(&mut random, trip));
-            match drives * 100.0 < f64::from(drivers_percent) {
-                true => offers.push(offer),
-                false => requests.push(trip),
-            }
+            if drives * 100.0 < f64::from(drivers_percent) { offers.push(offer) } else { requests.push(trip) }
         }
         Ok(DayWithOffers { trips, requests, offers })
     }

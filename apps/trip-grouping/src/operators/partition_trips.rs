@@ -45,9 +45,10 @@ impl<T> Divided<T> {
         output: &mut Output,
         port: usize,
     ) -> Result<(), Cause> {
-        match self.trips.is_empty() {
-            true => Ok(()),
-            false => output.port(port).push_batch(rows_of(&self.trips, self.groups)?, &self.positions),
+        if self.trips.is_empty() {
+            Ok(())
+        } else {
+            output.port(port).push_batch(rows_of(&self.trips, self.groups)?, &self.positions)
         }
     }
 }

@@ -61,9 +61,10 @@ impl List {
 
     fn describe(&self, what: &str, unit: &str, log: &LogListing, text: &mut String) {
         let segments = quantity::counted(log.segments.len() as u64, "segment");
-        let range = match log.first == log.end {
-            true => "empty".to_string(),
-            false => format!("{unit} {} to {}", quantity::count(log.first), quantity::count(log.end - 1)),
+        let range = if log.first == log.end {
+            "empty".to_string()
+        } else {
+            format!("{unit} {} to {}", quantity::count(log.first), quantity::count(log.end - 1))
         };
         let _ = writeln!(text, "{what}: {range}, {} in {segments}", quantity::bytes(log.bytes));
         for segment in log.segments.iter().filter(|_| self.segments) {

@@ -39,18 +39,15 @@ impl Repair {
             return Ok(Exit::Done);
         };
         tell(&found);
-        match self.dry_run {
-            true => {
-                let (folder, script) = (self.folder.display(), self.script.display());
-                terminal::tell(&format!(
-                    "nothing was changed; run `tidemill journal repair {folder} {script}` to do this"
-                ));
-                Ok(Exit::Differences)
-            }
-            false => {
-                terminal::tell("done: the next run resumes from that state");
-                Ok(Exit::Done)
-            }
+        if self.dry_run {
+            let (folder, script) = (self.folder.display(), self.script.display());
+            terminal::tell(&format!(
+                "nothing was changed; run `tidemill journal repair {folder} {script}` to do this"
+            ));
+            Ok(Exit::Differences)
+        } else {
+            terminal::tell("done: the next run resumes from that state");
+            Ok(Exit::Done)
         }
     }
 }

@@ -55,15 +55,12 @@ impl Skip {
         }
         self.show(&found)?;
         tell(&found);
-        match self.dry_run {
-            true => {
-                terminal::tell("nothing was changed; run the command without --dry-run to do this");
-                Ok(Exit::Differences)
-            }
-            false => {
-                terminal::tell("done: every run skips these rows from now on");
-                Ok(Exit::Done)
-            }
+        if self.dry_run {
+            terminal::tell("nothing was changed; run the command without --dry-run to do this");
+            Ok(Exit::Differences)
+        } else {
+            terminal::tell("done: every run skips these rows from now on");
+            Ok(Exit::Done)
         }
     }
 

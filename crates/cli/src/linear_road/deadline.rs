@@ -21,9 +21,10 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
     };
     let number: f64 = digits.trim().parse().map_err(|_| format!("'{}' is not a number", digits.trim()))?;
     let time = Duration::try_from_secs_f64(number * unit_s).unwrap_or_default();
-    match time.is_zero() || time > LONGEST {
-        true => Err("it must be more than 0 and at most an hour".to_owned()),
-        false => Ok(time),
+    if time.is_zero() || time > LONGEST {
+        Err("it must be more than 0 and at most an hour".to_owned())
+    } else {
+        Ok(time)
     }
 }
 

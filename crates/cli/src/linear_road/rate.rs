@@ -138,15 +138,15 @@ impl Rate {
     fn headline(&self, result: &TrialResult) -> String {
         let is_hardest_part = self.minutes >= 10 && self.minutes_before + self.minutes == 180;
         let expressways = result.expressways;
-        match result.is_valid() {
-            false => {
-                format!("\n{expressways} expressways were NOT served: some answers were late or wrong\n\n")
-            }
-            true if self.only.is_none() && is_hardest_part => format!(
+        if !result.is_valid() {
+            format!("\n{expressways} expressways were NOT served: some answers were late or wrong\n\n")
+        } else if self.only.is_none() && is_hardest_part {
+            format!(
                 "\nL-rating: {expressways} (the last {} of 180 minutes, from the cloned state of {} expressways)\n\n",
                 self.minutes, self.base
-            ),
-            true => format!("\n{expressways} expressways were served in time\n\n"),
+            )
+        } else {
+            format!("\n{expressways} expressways were served in time\n\n")
         }
     }
 

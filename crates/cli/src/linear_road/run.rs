@@ -110,9 +110,10 @@ impl RunArguments {
     }
 
     fn options(&self) -> RunOptions {
-        let input = match self.input.is_empty() {
-            true => Input::Generated(self.traffic.config()),
-            false => Input::Files(self.input.clone()),
+        let input = if self.input.is_empty() {
+            Input::Generated(self.traffic.config())
+        } else {
+            Input::Files(self.input.clone())
         };
         let available = || thread::available_parallelism().map_or(1, usize::from);
         let partitions = match self.partitions {

@@ -34,11 +34,10 @@ impl Executor {
 
     /// Ends what runs in the background.
     pub fn stop(&mut self) -> anyhow::Result<Exit> {
-        match self.has_background() {
-            true => self.end_background(true).map(|()| Exit::Done),
-            false => {
-                Err(user_error("nothing is running in the background; \\start starts the pipeline".into()))
-            }
+        if self.has_background() {
+            self.end_background(true).map(|()| Exit::Done)
+        } else {
+            Err(user_error("nothing is running in the background; \\start starts the pipeline".into()))
         }
     }
 
@@ -53,9 +52,10 @@ impl Executor {
             terminal::tell("the background pipeline has ended:");
             self.end_background(false)?;
         }
-        match self.has_background() && must_be_free {
-            true => Err(user_error("a pipeline is already running in the background; \\stop ends it".into())),
-            false => Ok(()),
+        if self.has_background() && must_be_free {
+            Err(user_error("a pipeline is already running in the background; \\stop ends it".into()))
+        } else {
+            Ok(())
         }
     }
 

@@ -84,9 +84,12 @@ impl ClientCommand {
             _ if !name.starts_with('\\') => return None,
             _ => {}
         }
-        let takes_none = |command| match argument.is_empty() {
-            true => Ok(command),
-            false => Err(format!("{name} takes no argument; remove '{argument}'")),
+        let takes_none = |command| {
+            if argument.is_empty() {
+                Ok(command)
+            } else {
+                Err(format!("{name} takes no argument; remove '{argument}'"))
+            }
         };
         let switch = || match argument.to_ascii_lowercase().as_str() {
             "" => Ok(None),

@@ -38,14 +38,13 @@ impl DatabaseOption {
 
 /// A runtime with the definitions of a database, which must be there.
 pub(super) fn open_existing(folder: &Path, planner: Planner) -> anyhow::Result<Runtime> {
-    match folder.join(CATALOGUE).is_dir() {
-        true => open(folder, planner),
-        false => {
-            let folder = folder.display();
-            Err(user_error(format!(
-                "there is no database in '{folder}'; is the path right? tidemill sql --database {folder} creates it"
-            )))
-        }
+    if folder.join(CATALOGUE).is_dir() {
+        open(folder, planner)
+    } else {
+        let folder = folder.display();
+        Err(user_error(format!(
+            "there is no database in '{folder}'; is the path right? tidemill sql --database {folder} creates it"
+        )))
     }
 }
 

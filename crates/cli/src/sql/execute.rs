@@ -100,9 +100,10 @@ impl Executor {
 
     /// Shows a whole result; at a prompt, a long one in a pager.
     pub fn show(&self, text: &[u8]) -> anyhow::Result<()> {
-        match self.origin == StatementOrigin::Prompt && self.pages {
-            true => pager::show(text),
-            false => terminal::write(text).map(|_| ()),
+        if self.origin == StatementOrigin::Prompt && self.pages {
+            pager::show(text)
+        } else {
+            terminal::write(text).map(|_| ())
         }
     }
 
@@ -216,9 +217,10 @@ impl Executor {
 
     /// An error if something could not be done as it was asked for, and that counts as one here.
     pub(super) fn check_strict(&self, status: &QueryStatus) -> anyhow::Result<()> {
-        match self.session.is_strict() && !status.is_exact() {
-            true => Err(user_error(summary::refused(status))),
-            false => Ok(()),
+        if self.session.is_strict() && !status.is_exact() {
+            Err(user_error(summary::refused(status)))
+        } else {
+            Ok(())
         }
     }
 

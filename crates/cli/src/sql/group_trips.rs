@@ -82,10 +82,8 @@ impl Operator for OfRows {
         self.grouping.end_of_cycle(cut, &mut self.written)?;
         let Some(members) = self.written.finish(0) else { return Ok(()) };
         let columns = members.rows.columns().iter().enumerate();
-        let columns = columns.map(|(index, column)| match TIMES.contains(&index) {
-            true => as_time(column),
-            false => Arc::clone(column),
-        });
+        let columns = columns
+            .map(|(index, column)| if TIMES.contains(&index) { as_time(column) } else { Arc::clone(column) });
         let port = output.port(0);
         let rows = RecordBatch::try_new(Arc::clone(port.schema()), columns.collect()).map_err(bug)?;
         let positions = vec![output.end_position(); rows.num_rows()];

@@ -64,9 +64,10 @@ fn show(executor: &Executor, tables: &[(&str, RecordBatch)], none: &str) -> anyh
         text.extend_from_slice(format!("{title}\n").as_bytes());
         text.extend_from_slice(&executor.format.all(rows)?);
     }
-    match text.is_empty() {
-        true => terminal::tell(none),
-        false => executor.show(&text)?,
+    if text.is_empty() {
+        terminal::tell(none)
+    } else {
+        executor.show(&text)?
     }
     Ok(Exit::Done)
 }

@@ -16,10 +16,7 @@ const NOT_STARTED: [i32; 2] = [126, 127];
 /// Shows a whole result: in the pager if it does not fit on the terminal, and otherwise there.
 pub(crate) fn show(text: &[u8]) -> anyhow::Result<()> {
     let is_shown = is_long(text) && pager().is_some_and(|pager| page(pager, text));
-    match is_shown {
-        true => Ok(()),
-        false => terminal::write(text).map(|_| ()),
-    }
+    if is_shown { Ok(()) } else { terminal::write(text).map(|_| ()) }
 }
 
 /// Whether a text takes more lines than the terminal has beside the next prompt and the number of rows.

@@ -115,9 +115,10 @@ impl Prompt {
         terminal::tell(&format!("Tidemill {version}. A statement ends with ;  \\h shows help, \\q leaves."));
         loop {
             let words = CompletionWords::of(&executor.session);
-            let typed = match executor.interrupt.must_leave() {
-                true => Ok(PromptInput::Ended),
-                false => executor.interrupt.while_waiting(|| editor.read(words)),
+            let typed = if executor.interrupt.must_leave() {
+                Ok(PromptInput::Ended)
+            } else {
+                executor.interrupt.while_waiting(|| editor.read(words))
             };
             if executor.interrupt.must_leave() {
                 // The flag's message to queries was delivered with it, and is not meant for the one that ends.
@@ -149,10 +150,7 @@ impl Prompt {
 
 /// Ends the background pipeline, before the session ends.
 fn leave(executor: &mut Executor) -> anyhow::Result<Exit> {
-    match executor.has_background() {
-        true => executor.stop(),
-        false => Ok(Exit::Done),
-    }
+    if executor.has_background() { executor.stop() } else { Ok(Exit::Done) }
 }
 
 fn worse(before: Exit, now: Exit) -> Exit {

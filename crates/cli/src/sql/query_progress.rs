@@ -37,18 +37,21 @@ impl QueryProgress {
 
     /// For a query whose rows are shown: on a terminal, unless rows `stream` to the same one.
     pub fn of_query(stream: bool) -> QueryProgress {
-        QueryProgress::new(match terminal::is_watched() && !(stream && terminal::shares_terminal()) {
-            true => DisplayMode::line(),
-            false => DisplayMode::Nothing,
+        QueryProgress::new(if terminal::is_watched() && !(stream && terminal::shares_terminal()) {
+            DisplayMode::line()
+        } else {
+            DisplayMode::Nothing
         })
     }
 
     /// For sinks that run until they are stopped: on a terminal, and at intervals into a log.
     pub fn of_pipeline(writes_rows: bool) -> QueryProgress {
-        QueryProgress::new(match terminal::is_watched() {
-            true if writes_rows && terminal::shares_terminal() => DisplayMode::Nothing,
-            true => DisplayMode::line(),
-            false => DisplayMode::Lines,
+        QueryProgress::new(if !terminal::is_watched() {
+            DisplayMode::Lines
+        } else if writes_rows && terminal::shares_terminal() {
+            DisplayMode::Nothing
+        } else {
+            DisplayMode::line()
         })
     }
 

@@ -20,13 +20,10 @@ pub(crate) fn announce(found: Option<&Replacement>, outputs: &str) {
 
 fn lines(found: &Replacement, outputs: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    lines.push(match found.is_continued {
-        false => format!(
-            "replacing the query of the journal: {outputs} must be empty, and get every row again from"
-        ),
-        true => {
-            format!("continuing to replace the query of the journal: {outputs} continue where they are, from")
-        }
+    lines.push(if found.is_continued {
+        format!("continuing to replace the query of the journal: {outputs} continue where they are, from")
+    } else {
+        format!("replacing the query of the journal: {outputs} must be empty, and get every row again from")
     });
     for (name, first, end) in &found.streams {
         let rows = quantity::counted(end - first, "row");

@@ -55,10 +55,7 @@ pub(crate) fn reads_standard_input(statement: &Statement) -> Option<TextError> {
 pub(crate) fn read(path: &Path) -> anyhow::Result<ScriptText> {
     let is_standard_input = path == Path::new("-");
     let name = if is_standard_input { "standard input".into() } else { path.display().to_string() };
-    let bytes = match is_standard_input {
-        true => read_some(io::stdin()),
-        false => open(path).and_then(read_some),
-    };
+    let bytes = if is_standard_input { read_some(io::stdin()) } else { open(path).and_then(read_some) };
     let bytes = bytes.map_err(|error| user_error(unreadable(&name, &error)))?;
     if bytes.len() > MAX_SCRIPT_BYTES {
         let most = format!("'{name}' has more than {MAX_SCRIPT_BYTES} bytes; divide it into several scripts");
@@ -80,10 +77,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<ScriptText> {
 
 fn open(path: &Path) -> io::Result<File> {
     let file = File::open(path)?;
-    match file.metadata()?.is_dir() {
-        true => Err(io::ErrorKind::IsADirectory.into()),
-        false => Ok(file),
-    }
+    if file.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(file) }
 }
 
 /// As much as a script may have, plus one byte.

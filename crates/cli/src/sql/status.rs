@@ -33,9 +33,10 @@ pub(crate) struct ShowStatus {
 impl ShowStatus {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let status = status_client::ask(self.http, &self.login)?;
-        match self.json {
-            true => terminal::show(&serde_json::to_string_pretty(&status)?)?,
-            false => terminal::show(status_table::table(&status, None).trim_end())?,
+        if self.json {
+            terminal::show(&serde_json::to_string_pretty(&status)?)?
+        } else {
+            terminal::show(status_table::table(&status, None).trim_end())?
         }
         Ok(Exit::Done)
     }

@@ -52,10 +52,7 @@ pub(super) fn ask(address: SocketAddr, login: &Login) -> Result<Value, Cause> {
         return Err(other());
     }
     let status: Value = serde_json::from_str(body).map_err(|_| other())?;
-    match status["queries"].is_array() {
-        true => Ok(status),
-        false => Err(other()),
-    }
+    if status["queries"].is_array() { Ok(status) } else { Err(other()) }
 }
 
 fn fetch(address: SocketAddr, login: &Login) -> std::io::Result<String> {

@@ -17,9 +17,10 @@ pub(crate) fn cache() -> Option<PathBuf> {
 
 fn folder(variable: &str, in_home: &str) -> Option<PathBuf> {
     let named = |name: &str| env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let folder = match cfg!(windows) {
-        true => named("LOCALAPPDATA"),
-        false => named(variable).or_else(|| Some(named("HOME")?.join(in_home))),
+    let folder = if cfg!(windows) {
+        named("LOCALAPPDATA")
+    } else {
+        named(variable).or_else(|| Some(named("HOME")?.join(in_home)))
     };
     Some(folder?.join(PROGRAM))
 }

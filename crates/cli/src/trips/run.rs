@@ -126,9 +126,10 @@ impl RunArguments {
             None => Vec::new(),
         };
         let plan = PartitionerPlan::new(self.partition, groups, PERIOD_S, &history).map_err(|error| {
-            let remedy = match self.partition.is_static() && history.is_empty() {
-                true => "; name its file with --history (tidemill trips generate --seed 8 makes one)",
-                false => "",
+            let remedy = if self.partition.is_static() && history.is_empty() {
+                "; name its file with --history (tidemill trips generate --seed 8 makes one)"
+            } else {
+                ""
             };
             Cause::user(format!("{error}{remedy}")).with_source(error)
         })?;

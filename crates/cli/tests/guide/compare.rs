@@ -45,10 +45,7 @@ fn lines(text: &str, rule: Rule) -> Vec<String> {
             Some((_, bound)) => format!("... answered within max_latency{bound}"),
             None => line,
         };
-        match rule.numbers_vary {
-            true => without_numbers(&line),
-            false => line,
-        }
+        if rule.numbers_vary { without_numbers(&line) } else { line }
     };
     let mut lines: Vec<String> = text.lines().map(line).collect();
     while lines.last().is_some_and(String::is_empty) {

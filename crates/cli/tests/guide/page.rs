@@ -174,19 +174,15 @@ impl Page<'_> {
 
     fn succeeds(&self, command: &str, markers: &Markers) -> Result<(), String> {
         let ended = shell::run(self.folder, &of_users(command), markers.interrupted_at.as_deref());
-        match ended.success {
-            true => Ok(()),
-            false => Err(format!("`{command}` fails:\n{}", ended.printed.trim_end())),
-        }
+        if ended.success { Ok(()) } else { Err(format!("`{command}` fails:\n{}", ended.printed.trim_end())) }
     }
 
     fn prints(&self, command: &str, shown: &str, markers: &Markers) -> Result<(), String> {
         let ended = shell::run(self.folder, &of_users(command), markers.interrupted_at.as_deref());
-        match is_as_shown(shown, &ended.printed, markers.rule) {
-            true => Ok(()),
-            false => {
-                Err(format!("`{command}` does not print what is shown, but:\n{}", ended.printed.trim_end()))
-            }
+        if is_as_shown(shown, &ended.printed, markers.rule) {
+            Ok(())
+        } else {
+            Err(format!("`{command}` does not print what is shown, but:\n{}", ended.printed.trim_end()))
         }
     }
 
@@ -208,11 +204,10 @@ impl Page<'_> {
             let text = lines(&fs::read_to_string(path).expect("an example"));
             text.windows(block.len()).any(|window| window == block)
         };
-        match examples.iter().any(stands_in) {
-            true => Ok(()),
-            false => {
-                Err("no example has these lines; a marker says why: <!-- example: not run: REASON -->".into())
-            }
+        if examples.iter().any(stands_in) {
+            Ok(())
+        } else {
+            Err("no example has these lines; a marker says why: <!-- example: not run: REASON -->".into())
         }
     }
 }

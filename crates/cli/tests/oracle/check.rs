@@ -170,9 +170,10 @@ impl Run {
                     if again != kept.answer {
                         println!("another order after {} kills: {}", self.kills - kept.kills, kept.text);
                     }
-                    let is_same = match kept.is_ordered {
-                        true => again == kept.answer,
-                        false => again.sorted() == kept.answer.sorted(),
+                    let is_same = if kept.is_ordered {
+                        again == kept.answer
+                    } else {
+                        again.sorted() == kept.answer.sorted()
                     };
                     assert!(
                         is_same,

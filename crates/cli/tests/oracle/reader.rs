@@ -122,10 +122,8 @@ fn ordered(random: &mut Random, view: &View) -> Question {
         1 => format!(" LIMIT {}", 1 + random.below(9)),
         _ => format!(" LIMIT {} OFFSET {}", 1 + random.below(9), random.below(30)),
     };
-    let filter = match random.is_once_in(2) {
-        true => format!(" WHERE {}", conditions(random, view, "")),
-        false => String::new(),
-    };
+    let filter =
+        if random.is_once_in(2) { format!(" WHERE {}", conditions(random, view, "")) } else { String::new() };
     Question::same(
         format!("SELECT {} FROM {}{filter} ORDER BY {}{limit}", view.names(), view.name, order.join(", ")),
         true,
@@ -146,10 +144,8 @@ fn grouped(random: &mut Random, view: &View) -> Question {
         Kind::Text | Kind::Time => aggregates += &format!(", min({column}) AS low, max({column}) AS top"),
         Kind::Bool => {}
     }
-    let filter = match random.is_once_in(3) {
-        true => format!(" WHERE {}", conditions(random, view, "")),
-        false => String::new(),
-    };
+    let filter =
+        if random.is_once_in(3) { format!(" WHERE {}", conditions(random, view, "")) } else { String::new() };
     let text = match random.below(3) {
         0 => format!("SELECT {aggregates} FROM {}{filter}", view.name),
         1 => format!(
@@ -177,9 +173,10 @@ fn joined(random: &mut Random, one: &View, other: &View) -> Question {
     let (other_shown, _) = &other.columns[random.below(other.columns.len())];
     let word = random.one_of(&["JOIN", "LEFT JOIN", "FULL JOIN"]);
     let from = format!("{} AS a {word} {} AS b ON a.{left} = b.{right}", one.name, other.name);
-    let filter = match random.is_once_in(2) {
-        true => format!(" WHERE {}", conditions(random, one, "a.")),
-        false => String::new(),
+    let filter = if random.is_once_in(2) {
+        format!(" WHERE {}", conditions(random, one, "a."))
+    } else {
+        String::new()
     };
     let text = match random.below(3) {
         0 => format!(

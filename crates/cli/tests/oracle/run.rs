@@ -259,9 +259,10 @@ impl Run {
             let create = self.views[at].create();
             return self.execute(&create.replacen("VIEW", "VIEW IF NOT EXISTS", 1));
         }
-        let view = match self.random.is_once_in(3) {
-            true => self.views[at].clone(),
-            false => views::random(&mut self.random, &self.views[at].name, &self.views[SOURCES.len()]),
+        let view = if self.random.is_once_in(3) {
+            self.views[at].clone()
+        } else {
+            views::random(&mut self.random, &self.views[at].name, &self.views[SOURCES.len()])
         };
         self.execute(&view.create().replacen("CREATE", "CREATE OR REPLACE", 1));
         self.opinion.define(&view);
@@ -295,19 +296,15 @@ impl Run {
     fn begin_definition(&mut self) -> Defining {
         let mut client = self.server.connect();
         let is_drop = self.random.is_once_in(2) && self.views.len() > Run::FIXED + 3;
-        let view = match is_drop {
-            true => self.views.remove(Run::FIXED),
-            false => {
-                let mut view = self.next_view();
-                view.options.push("start = 'earliest'".into());
-                view
-            }
+        let view = if is_drop {
+            self.views.remove(Run::FIXED)
+        } else {
+            let mut view = self.next_view();
+            view.options.push("start = 'earliest'".into());
+            view
         };
         self.kept.retain(|kept| !kept.text.contains(&view.name));
-        let statement = match is_drop {
-            true => format!("DROP MATERIALIZED VIEW {}", view.name),
-            false => view.create(),
-        };
+        let statement = if is_drop { format!("DROP MATERIALIZED VIEW {}", view.name) } else { view.create() };
         Defining { view, is_drop, thread: std::thread::spawn(move || client.query(&statement)) }
     }
 

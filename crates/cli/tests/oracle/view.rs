@@ -84,9 +84,10 @@ impl View {
     }
 
     pub fn create(&self) -> String {
-        let with = match self.options.is_empty() {
-            true => String::new(),
-            false => format!(" WITH ({})", self.options.join(", ")),
+        let with = if self.options.is_empty() {
+            String::new()
+        } else {
+            format!(" WITH ({})", self.options.join(", "))
         };
         format!("CREATE MATERIALIZED VIEW {}{}{with} AS {}", self.name, self.key, self.ours)
     }

@@ -143,14 +143,15 @@ pub fn joined(random: &mut Random) -> Query {
     } else {
         format!("{key} IS NULL")
     };
-    let (word, more) = match is_left {
-        true => (
+    let (word, more) = if is_left {
+        (
             "LEFT JOIN",
             format!(
                 " WHERE b.n IS NOT NULL OR {lacks} OR a.ts + INTERVAL '{after_ms} milliseconds' < (SELECT w FROM wm)"
             ),
-        ),
-        false => ("JOIN", String::new()),
+        )
+    } else {
+        ("JOIN", String::new())
     };
     Query {
         ours: format!("SELECT {select} FROM s AS a {word} t AS b ON {on}"),

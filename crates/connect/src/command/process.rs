@@ -53,9 +53,10 @@ pub(super) fn run(
         let is_late = Instant::now() >= until;
         if is_late || is_stopped() {
             kill(&mut child);
-            return Ok(match is_late {
-                true => Ended::Failed(format!("it did not end within {timeout:?} (timeout) and was killed")),
-                false => Ended::Stopped,
+            return Ok(if is_late {
+                Ended::Failed(format!("it did not end within {timeout:?} (timeout) and was killed"))
+            } else {
+                Ended::Stopped
             });
         }
         thread::sleep(pause);
@@ -93,10 +94,7 @@ fn ended(status: ExitStatus, errors: &Receiver<Vec<u8>>) -> Ended {
     let errors = errors.recv_timeout(ERRORS_WAIT).unwrap_or_default();
     let errors = String::from_utf8_lossy(&errors);
     let words: Vec<&str> = errors.split_whitespace().collect();
-    match words.is_empty() {
-        true => Ended::Failed(how),
-        false => Ended::Failed(format!("{how}: {}", words.join(" "))),
-    }
+    if words.is_empty() { Ended::Failed(how) } else { Ended::Failed(format!("{how}: {}", words.join(" "))) }
 }
 
 /// Ends the program and all that it has started.

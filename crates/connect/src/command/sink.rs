@@ -165,12 +165,13 @@ impl Sink for CommandSink {
         }
         self.pending_bytes += text.len();
         self.pending.push_back((cycle, text.into()));
-        match self.pending_bytes > PENDING_BYTES_MAX {
-            false => Ok(()),
-            true => Err(Cause::resource(format!(
+        if self.pending_bytes > PENDING_BYTES_MAX {
+            Err(Cause::resource(format!(
                 "more than {} MiB of text are waiting for the commit of cycle {cycle}; use smaller cycles",
                 PENDING_BYTES_MAX >> 20
-            ))),
+            )))
+        } else {
+            Ok(())
         }
     }
 

@@ -63,10 +63,7 @@ impl DeadLetter {
 
     fn shown_row(&self) -> String {
         const BYTES_MAX: usize = 300;
-        match self.row.len() > BYTES_MAX {
-            true => format!("{}...", &self.row[..BYTES_MAX]),
-            false => self.row.clone(),
-        }
+        if self.row.len() > BYTES_MAX { format!("{}...", &self.row[..BYTES_MAX]) } else { self.row.clone() }
     }
 }
 

@@ -63,10 +63,7 @@ impl SourceLetterFile {
                 continue;
             }
             let line = format!("{beginning}{BEFORE_TIME}{}\"}}\n", written_time(now_ns));
-            match self.file.has_room_for(text.len() + line.len()) {
-                true => text += &line,
-                false => left_out += 1,
-            }
+            if self.file.has_room_for(text.len() + line.len()) { text += &line } else { left_out += 1 }
         }
         self.file.append(text.as_bytes())?;
         for hash in matched {

@@ -174,10 +174,7 @@ impl DelegatingSource for SourceLetters {
     }
 
     fn acknowledge(&mut self, rows: u64) {
-        match self.pending.is_empty() {
-            true => self.source.acknowledge(rows),
-            false => self.acknowledged = Some(rows),
-        }
+        if self.pending.is_empty() { self.source.acknowledge(rows) } else { self.acknowledged = Some(rows) }
     }
 
     fn connections(&mut self) -> Vec<Heard> {

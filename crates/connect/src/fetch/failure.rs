@@ -32,11 +32,12 @@ pub(super) fn lost(reason: impl Into<String>) -> Failure {
 pub(super) fn broken(error: &hyper::Error) -> Failure {
     let source = std::error::Error::source(error);
     let of_io = source.and_then(|source| source.downcast_ref::<io::Error>());
-    match error.is_incomplete_message()
+    if error.is_incomplete_message()
         || of_io.is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
     {
-        true => lost("the connection ended in the middle of the answer"),
-        false => lost(reason_of(error)),
+        lost("the connection ended in the middle of the answer")
+    } else {
+        lost(reason_of(error))
     }
 }
 

@@ -36,15 +36,18 @@ impl<R: Read> GzipReader<R> {
 
     /// Reads bytes; returns 0 at the end.
     pub(crate) fn read(&mut self, target: &mut [u8]) -> Result<usize, ZstdError> {
-        self.decoder.read(target).map_err(|error| match self.decoder.get_ref().get_ref().failed {
-            true => ZstdError::Io(error),
-            false => ZstdError::CorruptGzip {
-                offset: self.offset(),
-                detail: match error.kind() {
-                    io::ErrorKind::UnexpectedEof => "it ends in the middle".to_owned(),
-                    _ => error.to_string(),
-                },
-            },
+        self.decoder.read(target).map_err(|error| {
+            if self.decoder.get_ref().get_ref().failed {
+                ZstdError::Io(error)
+            } else {
+                ZstdError::CorruptGzip {
+                    offset: self.offset(),
+                    detail: match error.kind() {
+                        io::ErrorKind::UnexpectedEof => "it ends in the middle".to_owned(),
+                        _ => error.to_string(),
+                    },
+                }
+            }
         })
     }
 }

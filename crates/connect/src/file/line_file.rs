@@ -158,10 +158,12 @@ impl LineFile {
             return Err(LineFileError::CorruptZstd { path: name, offset: 0, detail: detail.to_owned() });
         }
         let source: ByteSource = Box::new(io::Cursor::new(magic).chain(source));
-        let content = match is_zstd {
-            true => Content::Zstd(Box::new(ZstdReader::new(source))),
-            false if is_gzip => Content::Gzip(Box::new(GzipReader::new(source))),
-            false => Content::Plain { source, offset: 0 },
+        let content = if is_zstd {
+            Content::Zstd(Box::new(ZstdReader::new(source)))
+        } else if is_gzip {
+            Content::Gzip(Box::new(GzipReader::new(source)))
+        } else {
+            Content::Plain { source, offset: 0 }
         };
         let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
         Ok(LineFile { name, content, buffer, start: 0, end: 0, next_line: 1, at_end: false })

@@ -35,9 +35,10 @@ const FILE_MAGIC: &[u8] = b"ARROW1";
 
 /// The columns of the file.
 pub(crate) fn schema(place: &str, mut file: File) -> Result<SchemaRef, Cause> {
-    let schema = match is_file(&mut file)? {
-        true => FileReader::try_new(BufReader::new(file), None).map(|reader| reader.schema()),
-        false => StreamReader::try_new(BufReader::new(file), None).map(|reader| reader.schema()),
+    let schema = if is_file(&mut file)? {
+        FileReader::try_new(BufReader::new(file), None).map(|reader| reader.schema())
+    } else {
+        StreamReader::try_new(BufReader::new(file), None).map(|reader| reader.schema())
     };
     schema.map_err(|error| explain(place, &error))
 }
@@ -55,9 +56,10 @@ pub(crate) fn open(
     let columns = Some(fit.read.clone());
     let is_file = is_file(&mut file)?;
     let input = BufReader::new(file);
-    let reader: BatchReader = match is_file {
-        true => Box::new(FileReader::try_new(input, columns).map_err(|error| explain(place, &error))?),
-        false => Box::new(StreamReader::try_new(input, columns).map_err(|error| explain(place, &error))?),
+    let reader: BatchReader = if is_file {
+        Box::new(FileReader::try_new(input, columns).map_err(|error| explain(place, &error))?)
+    } else {
+        Box::new(StreamReader::try_new(input, columns).map_err(|error| explain(place, &error))?)
     };
     // The batches of the file may be of any size.
     let sliced = reader.flat_map(move |batch| {

@@ -104,11 +104,10 @@ pub(super) fn mismatch(field: &Field, text: &str) -> String {
     };
     let name = sql_type(field.data_type());
     let is_number = Float64Type::parse(text.trim_ascii()).is_some();
-    match field.data_type().is_integer() && is_number {
-        true => format!("column '{}': {shown} does not fit into {name}", field.name()),
-        false => {
-            let article = if name.starts_with(['A', 'I']) { "an" } else { "a" };
-            format!("column '{}': '{}' is not {article} {name}", field.name(), shown.escape_debug())
-        }
+    if field.data_type().is_integer() && is_number {
+        format!("column '{}': {shown} does not fit into {name}", field.name())
+    } else {
+        let article = if name.starts_with(['A', 'I']) { "an" } else { "a" };
+        format!("column '{}': '{}' is not {article} {name}", field.name(), shown.escape_debug())
     }
 }

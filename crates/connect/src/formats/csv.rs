@@ -246,9 +246,10 @@ impl CsvDecoder {
             let field = self.declared.field(*column);
             let (spans, slots, null) = (&self.records.spans, self.looked_at.len(), &self.csv.null);
             let texts = Fields { text, start, spans, rows, slot, slots, null };
-            match slot < self.schema.fields().len() {
-                true => columns.push(values::column(field, &texts, &mut bad)?),
-                false => values::check(field, &texts, &mut bad)?,
+            if slot < self.schema.fields().len() {
+                columns.push(values::column(field, &texts, &mut bad)?)
+            } else {
+                values::check(field, &texts, &mut bad)?
             }
         }
         let batch = good_rows(self.schema.clone(), columns, rows, &bad)?;
@@ -340,14 +341,15 @@ fn too_long() -> String {
 
 fn check_characters(delimiter: u8, quote: u8) -> Result<(), Cause> {
     let is_usable = |byte: u8| byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | 0);
-    match is_usable(delimiter) && is_usable(quote) && delimiter != quote {
-        true => Ok(()),
-        false => Err(Cause::user(format!(
+    if is_usable(delimiter) && is_usable(quote) && delimiter != quote {
+        Ok(())
+    } else {
+        Err(Cause::user(format!(
             "delimiter '{}' and quote '{}' of a CSV must be two different ASCII characters other than line \
              ends",
             delimiter.escape_ascii(),
             quote.escape_ascii()
-        ))),
+        )))
     }
 }
 

@@ -113,8 +113,5 @@ pub(crate) fn has_type(text: &str, data_type: &DataType) -> bool {
 pub(crate) fn text(bytes: &[u8], span: Span, quote: u8) -> String {
     let text = String::from_utf8_lossy(&bytes[span.range()]).into_owned();
     let doubled = [quote as char, quote as char].iter().collect::<String>();
-    match span.is_quoted() {
-        true => text.replace(&doubled, &doubled[1..]),
-        false => text,
-    }
+    if span.is_quoted() { text.replace(&doubled, &doubled[1..]) } else { text }
 }

@@ -84,24 +84,26 @@ impl Fit {
         for (field, at) in &self.looked_at {
             let column = batch.column(*at);
             let options = CastOptions { safe: true, ..CastOptions::default() };
-            let cast = match column.data_type() == field.data_type() {
-                true => column.clone(),
-                false => cast_with_options(column, field.data_type(), &options).map_err(|error| {
+            let cast = if column.data_type() == field.data_type() {
+                column.clone()
+            } else {
+                cast_with_options(column, field.data_type(), &options).map_err(|error| {
                     Cause::user(format!("{place}: column '{}': {error}", field.name())).with_source(error)
-                })?,
+                })?
             };
             if cast.null_count() > column.null_count() || (!field.is_nullable() && cast.null_count() > 0) {
                 for row in (0..rows).filter(|row| cast.is_null(*row)) {
                     let name = field.name();
-                    match column.is_null(row) {
-                        false => bad.mark(row, rows, || {
+                    if !column.is_null(row) {
+                        bad.mark(row, rows, || {
                             format!(
                                 "column '{name}': a value does not fit into {}",
                                 sql_type(field.data_type())
                             )
-                        }),
-                        true if field.is_nullable() => {}
-                        true => bad.mark(row, rows, || no_value(field)),
+                        })
+                    } else if field.is_nullable() {
+                    } else {
+                        bad.mark(row, rows, || no_value(field))
                     }
                 }
             }

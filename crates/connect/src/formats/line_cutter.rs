@@ -70,10 +70,7 @@ impl LineCutter {
         &mut self,
         mut take: impl FnMut(u64, Cut<'_>) -> Result<(), Cause>,
     ) -> Result<(), Cause> {
-        match self.begun.is_empty() && !self.is_too_long {
-            true => Ok(()),
-            false => self.end_line(&mut take),
-        }
+        if self.begun.is_empty() && !self.is_too_long { Ok(()) } else { self.end_line(&mut take) }
     }
 
     /// Takes a piece of a line; drops it if the line is too long.
@@ -82,27 +79,26 @@ impl LineCutter {
             return;
         }
         self.is_too_long = self.begun.len() + bytes.len() > RECORD_LIMIT_BYTES;
-        match self.is_too_long {
+        if self.is_too_long {
             // Somebody may want to see what it began with.
-            true => {
-                let missing = (BadRecords::RECORD_BYTES_MAX + 1).saturating_sub(self.begun.len());
-                self.begun.extend_from_slice(&bytes[..bytes.len().min(missing)]);
-                self.begun.truncate(BadRecords::RECORD_BYTES_MAX + 1);
-                self.begun.shrink_to_fit();
-            }
-            false => self.begun.extend_from_slice(bytes),
+
+            let missing = (BadRecords::RECORD_BYTES_MAX + 1).saturating_sub(self.begun.len());
+            self.begun.extend_from_slice(&bytes[..bytes.len().min(missing)]);
+            self.begun.truncate(BadRecords::RECORD_BYTES_MAX + 1);
+            self.begun.shrink_to_fit();
+        } else {
+            self.begun.extend_from_slice(bytes)
         }
     }
 
     /// Completes the line that has begun.
     fn end_line(&mut self, take: &mut impl FnMut(u64, Cut<'_>) -> Result<(), Cause>) -> Result<(), Cause> {
         let number = self.number();
-        let taken = match std::mem::take(&mut self.is_too_long) {
-            true => {
-                let reason = format!("more than {RECORD_LIMIT_BYTES} bytes");
-                take(number, Err(BadLine { reason, bytes: &self.begun }))
-            }
-            false => take(number, text_of(&self.begun)),
+        let taken = if std::mem::take(&mut self.is_too_long) {
+            let reason = format!("more than {RECORD_LIMIT_BYTES} bytes");
+            take(number, Err(BadLine { reason, bytes: &self.begun }))
+        } else {
+            take(number, text_of(&self.begun))
         };
         self.begun.clear();
         taken

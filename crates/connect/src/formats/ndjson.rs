@@ -205,9 +205,10 @@ impl NdjsonDecoder {
             return Err("bytes that are not UTF-8".to_owned());
         }
         // Lines that are cut off or not JSON are detected here, before they spoil a block.
-        match content.starts_with(b"{") && content.ends_with(b"}") {
-            true => Ok(true),
-            false => Err(NO_OBJECT.to_owned()),
+        if content.starts_with(b"{") && content.ends_with(b"}") {
+            Ok(true)
+        } else {
+            Err(NO_OBJECT.to_owned())
         }
     }
 

@@ -9,8 +9,9 @@ pub(super) fn is_direct(data_type: &DataType) -> bool {
 
 /// The field requested from Arrow instead of a declared column.
 pub(super) fn raw_field(field: &Field, name: &str) -> Field {
-    match is_direct(field.data_type()) {
-        true => field.clone().with_name(name).with_nullable(true),
-        false => Field::new(name, DataType::Utf8, true),
+    if is_direct(field.data_type()) {
+        field.clone().with_name(name).with_nullable(true)
+    } else {
+        Field::new(name, DataType::Utf8, true)
     }
 }

@@ -198,9 +198,10 @@ impl<P: LineParser> Parts<'_, P> {
         let mut columns = Vec::with_capacity(self.schema.fields().len());
         for (slot, column) in self.looked_at.iter().enumerate() {
             let (field, texts) = (self.declared.field(*column), self.rows.column(*column));
-            match slot < self.schema.fields().len() {
-                true => columns.push(values::column(field, &texts, &mut bad)?),
-                false => values::check(field, &texts, &mut bad)?,
+            if slot < self.schema.fields().len() {
+                columns.push(values::column(field, &texts, &mut bad)?)
+            } else {
+                values::check(field, &texts, &mut bad)?
             }
         }
         let batch = good_rows(self.schema.clone(), columns, self.rows.lines.len(), &bad)?;

@@ -76,10 +76,7 @@ impl TimestampParser {
 /// A date, as days since 1970.
 pub(crate) fn parse_date(text: &str) -> Option<i32> {
     let bytes = text.as_bytes();
-    match bytes.len() == 10 {
-        true => date(bytes).map(|days| days as i32),
-        false => Date32Type::parse(text),
-    }
+    if bytes.len() == 10 { date(bytes).map(|days| days as i32) } else { Date32Type::parse(text) }
 }
 
 /// A time of day in nanoseconds since midnight: `12:30`, `12:30:05.5`. A bare number is rejected: nobody could tell

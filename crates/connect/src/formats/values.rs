@@ -311,9 +311,10 @@ fn with_one_nan(column: &ArrayRef) -> ArrayRef {
         nan: T::Native,
     ) -> ArrayRef {
         let values = column.as_primitive::<T>();
-        match values.values().iter().any(|value| is_negative_nan(*value)) {
-            true => Arc::new(values.unary::<_, T>(|value| if is_negative_nan(value) { nan } else { value })),
-            false => Arc::clone(column),
+        if values.values().iter().any(|value| is_negative_nan(*value)) {
+            Arc::new(values.unary::<_, T>(|value| if is_negative_nan(value) { nan } else { value }))
+        } else {
+            Arc::clone(column)
         }
     }
     match column.data_type() {

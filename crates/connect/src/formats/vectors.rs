@@ -138,10 +138,7 @@ fn item_values(
     }
     // Bad items are NULL until their rows are filtered out; an item that may not be NULL needs some value
     // there.
-    match item.is_nullable() {
-        true => Ok(values),
-        false => without_nulls(values),
-    }
+    if item.is_nullable() { Ok(values) } else { without_nulls(values) }
 }
 
 fn without_nulls(values: ArrayRef) -> Result<ArrayRef, Cause> {

@@ -209,9 +209,10 @@ impl ConnectionSlot {
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut open = self.connections.lock();
-        match self.is_refused {
-            true => open.refused -= 1,
-            false => drop(open.remove(self.number)),
+        if self.is_refused {
+            open.refused -= 1
+        } else {
+            drop(open.remove(self.number))
         }
         drop(open);
         self.connections.changed.notify_one();

@@ -123,10 +123,13 @@ impl RequestHeads {
                 (self.has_first_line, self.length) = (false, Length::None);
                 true
             }
-            Part::Head => match std::mem::replace(&mut self.has_first_line, true) {
-                true => self.read_header(),
-                false => true,
-            },
+            Part::Head => {
+                if std::mem::replace(&mut self.has_first_line, true) {
+                    self.read_header()
+                } else {
+                    true
+                }
+            }
             Part::ChunkLength => match chunk_length(&self.line) {
                 Some(0) => {
                     self.part = Part::Trailer;

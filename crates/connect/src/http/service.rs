@@ -59,10 +59,8 @@ impl Service {
     pub(super) async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Answer {
         let slot = Arc::clone(&peer.slot);
         slot.requested();
-        let answer = match slot.is_refused {
-            true => self.too_many_connections(),
-            false => self.answer_of(request, peer).await,
-        };
+        let answer =
+            if slot.is_refused { self.too_many_connections() } else { self.answer_of(request, peer).await };
         slot.answered();
         answer
     }
@@ -108,10 +106,7 @@ impl Service {
         let is_json = self.settings.formats.contains(&Format::Json)
             && kind == BodyFormat::Records
             && content_type(&head.headers) == "application/json";
-        let kind = match is_json && divided(&mut body.bytes)? {
-            true => BodyFormat::Objects,
-            false => kind,
-        };
+        let kind = if is_json && divided(&mut body.bytes)? { BodyFormat::Objects } else { kind };
         let lines = memchr::memchr_iter(b'\n', &body.bytes).count();
         if let Some(quotas) = &self.quotas {
             quotas.spend(&holder, lines.max(1) as u64, body.bytes.len() as u64, Instant::now());
@@ -184,10 +179,7 @@ impl Service {
             }
             _ => return Err(self.unsupported(&content)),
         };
-        match self.settings.formats.contains(&format) {
-            true => Ok(kind),
-            false => Err(self.unsupported(&content)),
-        }
+        if self.settings.formats.contains(&format) { Ok(kind) } else { Err(self.unsupported(&content)) }
     }
 
     fn unsupported(&self, content: &str) -> Refusal {
@@ -221,9 +213,10 @@ fn divided(body: &mut [u8]) -> Result<bool, Refusal> {
 /// what a proxy and we understand differently.
 fn check_host(request: &Request<Incoming>) -> Result<(), Refusal> {
     let hosts = request.headers().get_all(HOST).iter().count();
-    match hosts == 1 || (hosts == 0 && request.version() < Version::HTTP_11) {
-        true => Ok(()),
-        false => Err(Refusal::new(StatusCode::BAD_REQUEST, "a request must have one Host header")),
+    if hosts == 1 || (hosts == 0 && request.version() < Version::HTTP_11) {
+        Ok(())
+    } else {
+        Err(Refusal::new(StatusCode::BAD_REQUEST, "a request must have one Host header"))
     }
 }
 

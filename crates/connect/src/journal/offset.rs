@@ -54,14 +54,15 @@ impl Reached {
         };
         let found = records.next().transpose().map_err(|cause| journal.explained(cause))?;
         let end = found.map(|record| record.start + record.rows.num_rows() as u64);
-        match (end, records.checksum()) == (Some(self.end), Some(self.checksum)) {
-            true => Ok(records),
-            false => Err(Cause::user(format!(
+        if (end, records.checksum()) == (Some(self.end), Some(self.checksum)) {
+            Ok(records)
+        } else {
+            Err(Cause::user(format!(
                 "{}: it does not have the rows that this query has read up to position {}: it is another journal, \
                  or has lost its last rows in a power failure. To begin again, start with a new journal",
                 journal.place(),
                 self.end
-            ))),
+            )))
         }
     }
 }

@@ -91,9 +91,10 @@ impl JournalSourceSettings {
     pub(super) fn explained(&self, cause: Cause) -> Cause {
         let remedy = "the pipeline that writes it removes what it no longer needs; let its source keep more \
                       (retain), or begin with what is there, in a new journal and with start = 'kept'";
-        match self.follows {
-            true => cause.map_message(|reason| format!("{}: {reason}; {remedy}", self.place())),
-            false => cause,
+        if self.follows {
+            cause.map_message(|reason| format!("{}: {reason}; {remedy}", self.place()))
+        } else {
+            cause
         }
     }
 

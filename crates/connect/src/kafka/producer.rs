@@ -175,9 +175,12 @@ impl MessageProducer {
             let is_late = error.rdkafka_error_code() == Some(RDKafkaErrorCode::MessageTimedOut);
             let reason = log.reason().filter(|_| is_late);
             let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
-            return Err(failed(error).map_message(|text| match is_late {
-                true => format!("{text}{reason}; gave up after {} s (retry_for)", retry_for.as_secs()),
-                false => text.to_owned(),
+            return Err(failed(error).map_message(|text| {
+                if is_late {
+                    format!("{text}{reason}; gave up after {} s (retry_for)", retry_for.as_secs())
+                } else {
+                    text.to_owned()
+                }
             }));
         }
         // A broker that starts may refuse everybody for a moment.
@@ -196,10 +199,11 @@ impl MessageProducer {
     /// Tells of brokers that are away, or back.
     pub fn tell(&self, retry_for: Duration) {
         let (client, mut outage) = (self.producer.client(), self.outage.borrow_mut());
-        match client.context().client_log().are_all_down() {
-            true => outage.failed(client, None, retry_for),
-            false if outage.lasts().is_some() => outage.over(client),
-            false => {}
+        if client.context().client_log().are_all_down() {
+            outage.failed(client, None, retry_for)
+        } else if outage.lasts().is_some() {
+            outage.over(client)
+        } else {
         }
     }
 

@@ -155,10 +155,11 @@ impl KafkaSink {
             ));
         }
         let is_ndjson = settings.format == TextFormat::Ndjson;
-        let encoder: Box<dyn TextEncoder> = match is_ndjson {
+        let encoder: Box<dyn TextEncoder> = if is_ndjson {
             // Rows without a text are refused one by one.
-            true => Box::new(NdjsonEncoder::of_any_value(schema)?),
-            false => settings.format.encoder(schema)?,
+            Box::new(NdjsonEncoder::of_any_value(schema)?)
+        } else {
+            settings.format.encoder(schema)?
         };
         let key = settings.key.as_deref().map(|name| key_column(name, schema)).transpose()?;
         let waiting = format!("rows for topic '{}'", settings.topic);
@@ -324,9 +325,10 @@ impl KafkaSink {
             return if is_purged { Ok(false) } else { sent.map(|()| false) };
         }
         for (number, reason) in found {
-            match suspects.contains_key(&number) {
-                true => refused.insert(number, reason),
-                false => suspects.insert(number, reason),
+            if suspects.contains_key(&number) {
+                refused.insert(number, reason)
+            } else {
+                suspects.insert(number, reason)
             };
         }
         Ok(false)

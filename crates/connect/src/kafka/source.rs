@@ -415,12 +415,11 @@ impl Source for KafkaSource {
     }
 
     fn resume(&mut self, offsets: &SourceOffsets) -> Result<(), Cause> {
-        match self.has_begun {
-            true => self.resume_at(offsets),
-            false => {
-                self.resumed = Some(offsets.clone());
-                Ok(())
-            }
+        if self.has_begun {
+            self.resume_at(offsets)
+        } else {
+            self.resumed = Some(offsets.clone());
+            Ok(())
         }
     }
 

@@ -64,12 +64,13 @@ impl TableStore {
         }
         let types = key_columns.iter().map(|column| schema.field(*column).data_type().clone());
         let fields: Vec<SortField> = types.map(SortField::new).collect();
-        let converter = match fields.is_empty() {
-            true => None,
-            false => Some(RowConverter::new(fields).map_err(|error| {
+        let converter = if fields.is_empty() {
+            None
+        } else {
+            Some(RowConverter::new(fields).map_err(|error| {
                 Cause::user(format!("a column cannot be part of a table's key: {error}; cast it"))
                     .with_source(error)
-            })?),
+            })?)
         };
         let shared = Arc::new(PublishedTable::new(schema, key_columns));
         Ok(TableStore {

@@ -28,10 +28,12 @@ impl From<Error> for Failure {
         let code = database.code().clone();
         let may_pass = may_pass(code.code());
         let reason = Reason::from(error);
-        match may_pass {
-            true => Failure::Lost(reason),
-            false if is_about_a_row(code.code()) => Failure::Refused(reason),
-            false => Failure::Final(refused(reason, None)),
+        if may_pass {
+            Failure::Lost(reason)
+        } else if is_about_a_row(code.code()) {
+            Failure::Refused(reason)
+        } else {
+            Failure::Final(refused(reason, None))
         }
     }
 }

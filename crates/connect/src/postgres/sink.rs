@@ -136,12 +136,13 @@ impl Sink for PostgresSink {
             let text = format!("table '{}', {reason}", self.writer.settings.table);
             return Err(Cause::user(text).with_source(row));
         }
-        match self.pending.bytes() > PENDING_BYTES_MAX {
-            false => Ok(()),
-            true => Err(Cause::resource(format!(
+        if self.pending.bytes() > PENDING_BYTES_MAX {
+            Err(Cause::resource(format!(
                 "more than {} MiB of rows are waiting for the commit of cycle {cycle}; use smaller cycles",
                 PENDING_BYTES_MAX >> 20
-            ))),
+            )))
+        } else {
+            Ok(())
         }
     }
 

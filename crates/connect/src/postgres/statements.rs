@@ -40,12 +40,13 @@ pub(super) fn literal(text: &str) -> String {
 }
 
 fn checked(name: &str) -> Result<&str, Cause> {
-    match name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
-        false => Ok(name),
-        true => Err(Cause::user(format!(
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
+        Err(Cause::user(format!(
             "'{name}' cannot be a name in PostgreSQL, because names have 1 to {NAME_BYTES_MAX} bytes; choose \
              another with AS"
-        ))),
+        )))
+    } else {
+        Ok(name)
     }
 }
 
@@ -139,11 +140,10 @@ impl Statements {
 
     pub fn copy(&self) -> String {
         let columns = self.columns.join(", ");
-        match self.keys.is_empty() {
-            true => format!("COPY {} ({columns}) FROM STDIN (FORMAT binary)", self.table),
-            false => {
-                format!("COPY pg_temp.tidemill_rows ({columns}, {ROW_NUMBER}) FROM STDIN (FORMAT binary)")
-            }
+        if self.keys.is_empty() {
+            format!("COPY {} ({columns}) FROM STDIN (FORMAT binary)", self.table)
+        } else {
+            format!("COPY pg_temp.tidemill_rows ({columns}, {ROW_NUMBER}) FROM STDIN (FORMAT binary)")
         }
     }
 
@@ -155,9 +155,10 @@ impl Statements {
         let (columns, keys) = (self.columns.join(", "), self.keys.join(", "));
         let values = self.columns.iter().filter(|column| !self.keys.contains(column));
         let values: Vec<String> = values.map(|column| format!("{column} = EXCLUDED.{column}")).collect();
-        let action = match values.is_empty() {
-            true => "NOTHING".to_owned(),
-            false => format!("UPDATE SET {}", values.join(", ")),
+        let action = if values.is_empty() {
+            "NOTHING".to_owned()
+        } else {
+            format!("UPDATE SET {}", values.join(", "))
         };
         Some(format!(
             "INSERT INTO {} ({columns}) SELECT DISTINCT ON ({keys}) {columns} FROM pg_temp.tidemill_rows \

@@ -184,9 +184,10 @@ impl Writer {
 
     fn begin(&self, session: &Session, cycle: i64) -> Result<(), Failure> {
         let begin = self.statements.begin(self.run, self.cycle, cycle);
-        match self.wait_for(self.settings.answer_wait, session.begin(&begin))? {
-            true => Ok(()),
-            false => Err(Failure::Final(self.fenced())),
+        if self.wait_for(self.settings.answer_wait, session.begin(&begin))? {
+            Ok(())
+        } else {
+            Err(Failure::Final(self.fenced()))
         }
     }
 

@@ -199,9 +199,10 @@ fn a_file_that_may_be_overwritten_stays_as_it_is_until_the_first_commit() {
             commit_one(&mut sink, 1, rows(&[("b", 2)])).unwrap();
             sink.finish().unwrap();
             drop(sink);
-            match is_text {
-                true => assert_eq!(fs::read_to_string(&path).unwrap(), text_of_two(&format), "{resume}"),
-                false => assert_eq!(read(&path, &format), rows(&[("a", 1), ("b", 2)])),
+            if is_text {
+                assert_eq!(fs::read_to_string(&path).unwrap(), text_of_two(&format), "{resume}")
+            } else {
+                assert_eq!(read(&path, &format), rows(&[("a", 1), ("b", 2)]))
             }
             if resume {
                 fs::remove_file(manifest_of(&path)).unwrap();

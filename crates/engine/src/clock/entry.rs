@@ -60,9 +60,10 @@ impl ClockEntry {
             let waits_max =
                 since.map_or(Duration::MAX, |since| source.waits_max.saturating_sub(since.elapsed()));
             held_since = since;
-            state = match waits_max.is_zero() {
-                false => self.held_back.while_waiting(|| self.shared.wait_for_room(state, waits_max)),
-                true => self.leave_slowest(state),
+            state = if waits_max.is_zero() {
+                self.leave_slowest(state)
+            } else {
+                self.held_back.while_waiting(|| self.shared.wait_for_room(state, waits_max))
             };
         };
         let Some(source) = state.sources.get_mut(&self.source) else { return Err(Stopped) };

@@ -70,15 +70,13 @@ impl SourceInCuts {
         let (mut first, mut behind) = (start, end);
         while first < behind {
             let middle = first + (behind - first) / 2;
-            match mark(middle)?.position > there.end {
-                true => behind = middle,
-                false => first = middle + 1,
-            }
+            if mark(middle)?.position > there.end { behind = middle } else { first = middle + 1 }
         }
-        let before = match first > start {
-            true => mark(first - 1)?,
+        let before = if first > start {
+            mark(first - 1)?
+        } else {
             // No query needs its rows: what it has belongs to the next cycle.
-            false => SourceMark::START,
+            SourceMark::START
         };
         Ok(LostRows {
             source: self.index,

@@ -54,9 +54,10 @@ impl GivenCycles for QueryCycles {
             }
             query.is_idle = is_idle;
             let now_ns = self.shared.clock.now_ns();
-            closed = match wants_cycle {
-                true => (None, state.close_for(self.query, now_ns)),
-                false => state.close_if_due(now_ns),
+            closed = if wants_cycle {
+                (None, state.close_for(self.query, now_ns))
+            } else {
+                state.close_if_due(now_ns)
             };
         }
         let next = state.queries.get_mut(&self.query).and_then(|query| {

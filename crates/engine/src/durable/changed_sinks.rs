@@ -229,9 +229,10 @@ pub(super) fn told(now: &QueryParts, before: &QueryParts) -> String {
     };
     let with_state = |sinks: &BTreeSet<usize>| {
         let operators = operators(sinks);
-        match operators.is_empty() {
-            true => of_sinks(&before.names(sinks)),
-            false => format!("{} with the state of {}", of_sinks(&before.names(sinks)), listed(&operators)),
+        if operators.is_empty() {
+            of_sinks(&before.names(sinks))
+        } else {
+            format!("{} with the state of {}", of_sinks(&before.names(sinks)), listed(&operators))
         }
     };
     let mut text = String::new();
@@ -282,9 +283,8 @@ fn checksum(text: &str) -> u64 {
 
 /// A name in one line, and in one field of it.
 fn escaped(name: &str) -> String {
-    let escaped = |letter: char| match letter.is_control() {
-        true => letter.escape_default().to_string(),
-        false => letter.to_string(),
+    let escaped = |letter: char| {
+        if letter.is_control() { letter.escape_default().to_string() } else { letter.to_string() }
     };
     name.chars().map(escaped).collect()
 }

@@ -148,18 +148,16 @@ impl<E: ChunkReceiver> Forwarder<E> {
     /// Tells the gateway that the source is idle: because it has said so, and all rows before that are forwarded, or
     /// because it has been silent for long enough.
     pub fn look_idle(&mut self, now: Instant) -> Result<(), Stopped> {
-        match self.told.idle_from() == Some(self.forwarding.next()) {
-            true => self.entry.set_idle(),
-            false => self.entry.look_idle(now),
+        if self.told.idle_from() == Some(self.forwarding.next()) {
+            self.entry.set_idle()
+        } else {
+            self.entry.look_idle(now)
         }
     }
 
     /// Tells the gateway how far the source is behind all rows that were forwarded.
     pub fn look_ahead(&mut self, now: Instant) -> Result<(), Stopped> {
         let (position, time_ns) = self.told.reached();
-        match self.forwarding.next() < position {
-            true => Ok(()),
-            false => self.entry.look_ahead(time_ns, now),
-        }
+        if self.forwarding.next() < position { Ok(()) } else { self.entry.look_ahead(time_ns, now) }
     }
 }

@@ -233,11 +233,12 @@ fn earliest(
     streams: &[JournaledRange],
     floor: Option<u64>,
 ) -> Result<Option<StoredSnapshot>, Cause> {
-    match floor.is_none() && RecoveryInput::can_begin_at(None, cuts_start, streams) {
-        true => Ok(None),
-        false => journal.snapshots().oldest(|cut| {
+    if floor.is_none() && RecoveryInput::can_begin_at(None, cuts_start, streams) {
+        Ok(None)
+    } else {
+        journal.snapshots().oldest(|cut| {
             Some(cut.cycle) >= floor && RecoveryInput::can_begin_at(Some(cut), cuts_start, streams)
-        }),
+        })
     }
 }
 

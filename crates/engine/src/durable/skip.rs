@@ -119,9 +119,10 @@ fn check_there(
     let (Some(lowest), Some(highest)) = (positions.ranges().first(), positions.ranges().last()) else {
         return Err(Cause::user("no position is given"));
     };
-    let there = match first == end {
-        true => "the journal contains none of its rows".to_owned(),
-        false => format!("the journal has positions {first} to {}", end - 1),
+    let there = if first == end {
+        "the journal contains none of its rows".to_owned()
+    } else {
+        format!("the journal has positions {first} to {}", end - 1)
     };
     match () {
         () if lowest.start < first && lowest.start < end => Err(Cause::user(format!(

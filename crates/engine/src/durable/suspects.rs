@@ -31,10 +31,7 @@ impl Suspects {
     /// The row that caused a refused one; all rows of its cycle if the end of the cycle did.
     fn caused(&self, row: RefusedRow) -> Skips {
         let found = self.at(row.cycle, std::iter::once(u64::from(row.event)));
-        match found.is_empty() {
-            true => self.at(row.cycle, 0..u64::MAX),
-            false => found,
-        }
+        if found.is_empty() { self.at(row.cycle, 0..u64::MAX) } else { found }
     }
 
     /// The rows of a cycle that are these events of it, ascending: those of the first stream come first.

@@ -36,9 +36,10 @@ impl Past {
             None => None,
         };
         let cut = self.cut(cycle)?;
-        let names = match self.is_of_database {
-            true => database::sources_of_query(&self.description).map(str::to_owned).collect(),
-            false => self.sources()?,
+        let names = if self.is_of_database {
+            database::sources_of_query(&self.description).map(str::to_owned).collect()
+        } else {
+            self.sources()?
         };
         let mut rows = Vec::new();
         for name in names {

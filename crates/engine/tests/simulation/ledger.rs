@@ -203,9 +203,8 @@ impl Ledger {
         };
         let ends: Vec<u64> = (0..world.sources.len()).map(end).collect();
         let noted = journal.commits().read().unwrap();
-        let place = |(index, sink): (usize, &SinkWorld)| match sink.remembers {
-            true => sink.committed,
-            false => noted.get(&format!("sink {index}")).copied(),
+        let place = |(index, sink): (usize, &SinkWorld)| {
+            if sink.remembers { sink.committed } else { noted.get(&format!("sink {index}")).copied() }
         };
         let mut places = world.sinks.iter().enumerate().filter_map(place);
         places.any(|cycle| !self.is_there(cycle, cuts_end, &ends))

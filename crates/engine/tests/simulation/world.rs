@@ -335,9 +335,10 @@ impl SimulatedSource {
             }
             if !self.open.is_empty() && self.random.is_once_in(8) {
                 let at = self.random.below(self.open.len() as u64) as usize;
-                heard.push(match self.random.is_once_in(2) {
-                    true => Heard::Silent(self.open[at]),
-                    false => Heard::Closed(self.open.swap_remove(at)),
+                heard.push(if self.random.is_once_in(2) {
+                    Heard::Silent(self.open[at])
+                } else {
+                    Heard::Closed(self.open.swap_remove(at))
                 });
             }
             if row < rows {
@@ -425,9 +426,10 @@ pub struct SimulatedSink {
 
 impl Sink for SimulatedSink {
     fn guarantee(&self) -> Guarantee {
-        match self.world.lock().unwrap().sinks[self.index].remembers {
-            true => Guarantee::ExactlyOnce,
-            false => Guarantee::AtLeastOnce,
+        if self.world.lock().unwrap().sinks[self.index].remembers {
+            Guarantee::ExactlyOnce
+        } else {
+            Guarantee::AtLeastOnce
         }
     }
 

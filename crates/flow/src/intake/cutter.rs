@@ -150,9 +150,10 @@ impl Cutter {
             let share = u32::try_from(end - buffer.position).map_err(|_| too_long(cut))?;
             while buffer.pending_events < u64::from(share) && buffer.receive(full) {}
             if buffer.pending_events < u64::from(share) {
-                return match buffer.ended {
-                    true => Err(ends_before(cut, buffer.position + buffer.pending_events)),
-                    false => Ok(Decision::Wait(None)),
+                return if buffer.ended {
+                    Err(ends_before(cut, buffer.position + buffer.pending_events))
+                } else {
+                    Ok(Decision::Wait(None))
                 };
             }
             shares.push(share);

@@ -134,9 +134,12 @@ impl WorkerProcess {
         }
         sockets.push(None);
         let later: Vec<usize> = (credentials.index + 1..credentials.count).collect();
-        let check = || match parent.gone.load(Ordering::SeqCst) {
-            true => Err((0, Cause::operation("it has ended"))),
-            false => Ok(()),
+        let check = || {
+            if parent.gone.load(Ordering::SeqCst) {
+                Err((0, Cause::operation("it has ended")))
+            } else {
+                Ok(())
+            }
         };
         let called = acceptor.receive(ConnectionKind::Data, &later, Instant::now() + CALL_TIME, &check);
         let called = called.map_err(|(process, cause)| failed(process, cause))?;

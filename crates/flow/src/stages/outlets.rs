@@ -185,9 +185,12 @@ fn caused(batch: &Batch, made: Transformed, declared: &SchemaRef) -> Result<Batc
     if causes.len() != rows || !ascending || !within {
         return Err(Cause::bug("it does not name an input row for each of its rows, ascending"));
     }
-    let gather = |values: &ScalarBuffer<u32>| match values.is_empty() {
-        true => values.clone(),
-        false => causes.iter().map(|cause| values[*cause as usize]).collect(),
+    let gather = |values: &ScalarBuffer<u32>| {
+        if values.is_empty() {
+            values.clone()
+        } else {
+            causes.iter().map(|cause| values[*cause as usize]).collect()
+        }
     };
     Ok(Batch { rows: made.rows, positions: gather(&batch.positions), origins: gather(&batch.origins) })
 }

@@ -119,10 +119,12 @@ impl SourceOutlets {
 /// rows, so that the order of first rows is the order of positions.
 fn share(batches: &[(u32, Batch)], worker: usize, workers: usize, cycle: u64) -> Vec<(usize, u32, Batch)> {
     let rows: usize = batches.iter().map(|(_, batch)| batch.len()).sum();
-    let (start, end) = match rows < ROWS_TO_SHARE {
-        true if cycle % workers as u64 == worker as u64 => (0, rows),
-        true => (0, 0),
-        false => (rows * worker / workers, rows * (worker + 1) / workers),
+    let (start, end) = if rows >= ROWS_TO_SHARE {
+        (rows * worker / workers, rows * (worker + 1) / workers)
+    } else if cycle % workers as u64 == worker as u64 {
+        (0, rows)
+    } else {
+        (0, 0)
     };
     let mut shares = Vec::new();
     let mut first_row = 0;

@@ -170,14 +170,13 @@ impl SplitterStage {
     fn splitter_of(&self, plan: &SplitPlan, placement: &Arc<Placement>) -> Splitter {
         let (fan_outs, level) = (plan.fan_outs(), self.level - plan.levels_of_routers());
         let nodes = nodes_of_level(&fan_outs, level, plan.partitions);
-        let (placement, columns) = match level == fan_outs.len() {
-            true => (Arc::clone(placement), self.split.columns.clone()),
-            false => {
-                let outputs = nodes_of_level(&fan_outs, level + 1, plan.partitions);
-                let worker_of = |node| self.worker_of(plan, self.level + 1, node);
-                let placement = Placement::new(self.workers, (0..outputs).map(worker_of).collect());
-                (Arc::new(placement), (0..self.all_columns).collect())
-            }
+        let (placement, columns) = if level == fan_outs.len() {
+            (Arc::clone(placement), self.split.columns.clone())
+        } else {
+            let outputs = nodes_of_level(&fan_outs, level + 1, plan.partitions);
+            let worker_of = |node| self.worker_of(plan, self.level + 1, node);
+            let placement = Placement::new(self.workers, (0..outputs).map(worker_of).collect());
+            (Arc::new(placement), (0..self.all_columns).collect())
         };
         Splitter::of_level(Arc::clone(&self.split.route), plan.partitions, nodes, placement, columns)
     }

@@ -78,9 +78,8 @@ impl Parcels {
 
     /// Total rows, counting a broadcast row once per partition.
     pub fn rows(&self) -> u64 {
-        let rows = |rows: &PartitionedBatch| match rows.runs.is_empty() {
-            true => rows.batch.len() as u64,
-            false => rows.rows_given(),
+        let rows = |rows: &PartitionedBatch| {
+            if rows.runs.is_empty() { rows.batch.len() as u64 } else { rows.rows_given() }
         };
         self.0.iter().map(|parcel| rows(&parcel.rows)).sum()
     }

@@ -68,9 +68,10 @@ impl SegmentWalk {
             if matches!(again, Next::Record(_)) {
                 return Ok(true);
             }
-            return Err(match there.iter().any(is_this) {
-                true => missing(&self.scan, &again, next),
-                false => self.removed(next),
+            return Err(if there.iter().any(is_this) {
+                missing(&self.scan, &again, next)
+            } else {
+                self.removed(next)
             });
         }
         self.scan = open_segment(&*self.medium, &self.folder, next)?.1;

@@ -120,13 +120,14 @@ impl Distinct {
                 self.counts[groups[row] as usize] += 1;
             }
         }
-        match self.members.len() <= self.values_max {
-            true => Ok(()),
-            false => Err(Cause::resource(format!(
+        if self.members.len() <= self.values_max {
+            Ok(())
+        } else {
+            Err(Cause::resource(format!(
                 "count(distinct) keeps more than {} values in one partition; use an approximate count, or \
                  raise max_groups",
                 self.values_max
-            ))),
+            )))
         }
     }
 }
@@ -145,9 +146,10 @@ impl Accumulator for Distinct {
         let Some(column) = arguments.first() else {
             return Err(wrong_type("count(distinct)", &self.argument.to_string(), None));
         };
-        let column = match *column.data_type() == self.argument {
-            true => ArrayRef::clone(column),
-            false => arrow_cast::cast(column, &self.argument).map_err(arrow_bug("count(distinct)"))?,
+        let column = if *column.data_type() == self.argument {
+            ArrayRef::clone(column)
+        } else {
+            arrow_cast::cast(column, &self.argument).map_err(arrow_bug("count(distinct)"))?
         };
         let Some(selected) = selected(&[&column], condition) else {
             return self.add(groups, column);

@@ -307,9 +307,12 @@ struct Cast {
 
 impl Cast {
     fn cast(columns: &[ArrayRef], data_type: &DataType) -> Result<Vec<ArrayRef>, Cause> {
-        let cast = |column: &ArrayRef| match column.data_type() == data_type {
-            true => Ok(ArrayRef::clone(column)),
-            false => arrow_cast::cast(column, data_type).map_err(arrow_bug("min or max")),
+        let cast = |column: &ArrayRef| {
+            if column.data_type() == data_type {
+                Ok(ArrayRef::clone(column))
+            } else {
+                arrow_cast::cast(column, data_type).map_err(arrow_bug("min or max"))
+            }
         };
         columns.iter().map(cast).collect()
     }

@@ -159,12 +159,11 @@ where
     fn merge(&mut self, groups: &[u32], partials: &[ArrayRef]) -> Result<(), Cause> {
         let sums = partials.first().and_then(|column| column.as_primitive_opt::<S::Arrow>());
         let sums = sums.ok_or_else(|| self.wrong_type(&self.partial_type, partials.first()))?;
-        let rows = match self.with_rows {
-            false => None,
-            true => {
-                let rows = partials.get(1).and_then(|column| column.as_primitive_opt::<Int64Type>());
-                Some(rows.ok_or_else(|| self.wrong_type(&DataType::Int64, partials.get(1)))?.values())
-            }
+        let rows = if self.with_rows {
+            let rows = partials.get(1).and_then(|column| column.as_primitive_opt::<Int64Type>());
+            Some(rows.ok_or_else(|| self.wrong_type(&DataType::Int64, partials.get(1)))?.values())
+        } else {
+            None
         };
         let selected = selected(&[sums], None);
         for_each_row(groups, selected.as_ref(), |group, row| {

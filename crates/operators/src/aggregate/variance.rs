@@ -55,9 +55,10 @@ impl Variance {
     /// If it is not a numeric type.
     pub fn new(spread: Spread, argument: &DataType) -> Result<Variance, Cause> {
         let variance = Variance { spread };
-        match argument.is_numeric() {
-            true => Ok(variance),
-            false => Err(not_defined(variance.name(), argument, "cast the argument to a number")),
+        if argument.is_numeric() {
+            Ok(variance)
+        } else {
+            Err(not_defined(variance.name(), argument, "cast the argument to a number"))
         }
     }
 }

@@ -144,9 +144,10 @@ impl IntegerTable {
 
     /// Removes all groups.
     pub fn clear(&mut self) {
-        match self.is_hashed {
-            true => self.slots.fill(FREE),
-            false => self.clear_direct(),
+        if self.is_hashed {
+            self.slots.fill(FREE)
+        } else {
+            self.clear_direct()
         }
         self.keys.clear();
         self.null_group = None;
@@ -203,12 +204,11 @@ impl IntegerTable {
     fn intern_values<K: Key>(&mut self, values: &[K], ids: &mut Vec<u32>) {
         self.rows_seen += values.len() as u64;
         self.make_direct_for(values.iter().map(|value| value.to_i64()));
-        match self.is_hashed {
-            true => ids.extend(values.iter().map(|value| self.hashed(value.to_i64()))),
-            false => {
-                let (keys, direct, base) = (&mut self.keys, self.direct.as_mut_slice(), self.base);
-                ids.extend(values.iter().map(|value| direct_group(keys, direct, base, value.to_i64())));
-            }
+        if self.is_hashed {
+            ids.extend(values.iter().map(|value| self.hashed(value.to_i64())))
+        } else {
+            let (keys, direct, base) = (&mut self.keys, self.direct.as_mut_slice(), self.base);
+            ids.extend(values.iter().map(|value| direct_group(keys, direct, base, value.to_i64())));
         }
     }
 
@@ -216,10 +216,14 @@ impl IntegerTable {
         self.rows_seen += values.len() as u64;
         self.make_direct_for(nulls.valid_indices().map(|row| values[row].to_i64()));
         let rows = values.iter().enumerate();
-        ids.extend(rows.map(|(row, value)| match nulls.is_valid(row) {
-            false => self.null(),
-            true if self.is_hashed => self.hashed(value.to_i64()),
-            true => direct_group(&mut self.keys, &mut self.direct, self.base, value.to_i64()),
+        ids.extend(rows.map(|(row, value)| {
+            if !nulls.is_valid(row) {
+                self.null()
+            } else if self.is_hashed {
+                self.hashed(value.to_i64())
+            } else {
+                direct_group(&mut self.keys, &mut self.direct, self.base, value.to_i64())
+            }
         }));
     }
 
@@ -325,9 +329,10 @@ impl IntegerTable {
     fn insert(&mut self, key: i64, index: usize) -> u32 {
         let group = self.keys.len() as u32;
         self.keys.push(key);
-        match self.keys.len() * 2 > self.slots.len() {
-            true => self.rehash(self.slots.len() * 2),
-            false => self.slots[index] = Slot { key, group },
+        if self.keys.len() * 2 > self.slots.len() {
+            self.rehash(self.slots.len() * 2)
+        } else {
+            self.slots[index] = Slot { key, group }
         }
         group
     }

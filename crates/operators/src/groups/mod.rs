@@ -95,10 +95,7 @@ impl Groups {
             Table::Texts(table) => table.intern(&keys[0], ids),
             Table::Rows(table) => table.intern(keys, ids)?,
         }
-        match self.len() <= self.groups_max {
-            true => Ok(()),
-            false => Err(too_many_groups(self.groups_max)),
-        }
+        if self.len() <= self.groups_max { Ok(()) } else { Err(too_many_groups(self.groups_max)) }
     }
 
     /// The number of groups.
@@ -129,14 +126,17 @@ impl Groups {
             Table::Texts(table) => vec![table.keys(ids)?],
             Table::Rows(table) => table.keys(ids)?,
         };
-        let typed = |(column, data_type): (ArrayRef, &DataType)| match column.data_type() == data_type {
-            true => Ok(column),
-            false => arrow_cast::cast(&column, data_type).map_err(|error| {
-                Cause::user(format!(
-                    "the keys do not fit {data_type} ({error}); cast the key to its values' type"
-                ))
-                .with_source(error)
-            }),
+        let typed = |(column, data_type): (ArrayRef, &DataType)| {
+            if column.data_type() == data_type {
+                Ok(column)
+            } else {
+                arrow_cast::cast(&column, data_type).map_err(|error| {
+                    Cause::user(format!(
+                        "the keys do not fit {data_type} ({error}); cast the key to its values' type"
+                    ))
+                    .with_source(error)
+                })
+            }
         };
         columns.into_iter().zip(&self.types).map(typed).collect()
     }

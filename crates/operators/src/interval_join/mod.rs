@@ -382,9 +382,10 @@ impl Operator for IntervalJoin {
                 .contents()
                 .ok_or_else(|| Cause::bug("rows that a join holds cannot be gathered"))?;
             let (times, _) = event_times(&rows, [self.spec.left_time, self.spec.right_time][input])?;
-            let rows = match self.spec.kind == JoinKind::Left && input == LEFT {
-                true => with_column(&rows, "matched", Arc::new(BooleanArray::from(is_matched)))?,
-                false => rows,
+            let rows = if self.spec.kind == JoinKind::Left && input == LEFT {
+                with_column(&rows, "matched", Arc::new(BooleanArray::from(is_matched)))?
+            } else {
+                rows
             };
             // Others are there until the next sweep.
             let before = self.expired_before(input);

@@ -320,9 +320,10 @@ impl Lookup {
             LookupKind::NotExists => false,
             LookupKind::NotIn => self.spec.dimension.table.num_rows() > 0,
         };
-        let nulls: Vec<NullBuffer> = match excludes_null {
-            true => self.spec.keys.iter().filter_map(|key| rows.column(*key).logical_nulls()).collect(),
-            false => Vec::new(),
+        let nulls: Vec<NullBuffer> = if excludes_null {
+            self.spec.keys.iter().filter_map(|key| rows.column(*key).logical_nulls()).collect()
+        } else {
+            Vec::new()
         };
         let mut kept = without_match(&pairs, rows.num_rows());
         kept.retain(|row| nulls.iter().all(|nulls| nulls.is_valid(*row as usize)));
@@ -440,9 +441,10 @@ fn with_unmatched(pairs: Pairs, rows: usize) -> Pairs {
     let mut next = 0;
     for row in 0..rows as u32 {
         let end = next + found[next..].partition_point(|cause| *cause <= row);
-        match next == end {
-            true => matches.push(NO_KEY),
-            false => matches.extend_from_slice(&pairs.matches[next..end]),
+        if next == end {
+            matches.push(NO_KEY)
+        } else {
+            matches.extend_from_slice(&pairs.matches[next..end])
         }
         causes.resize(matches.len(), row);
         next = end;

@@ -28,9 +28,10 @@ impl Lag {
         default: Option<ArrayRef>,
     ) -> Result<Self, Cause> {
         let is_right = |value: &ArrayRef| value.len() == 1 && value.data_type() == data_type;
-        match default.as_ref().is_none_or(is_right) {
-            true => Ok(Lag { column, rows, default, values: KeptValues::new(data_type) }),
-            false => Err(Cause::bug(format!("the default of LAG must be one value of type {data_type}"))),
+        if default.as_ref().is_none_or(is_right) {
+            Ok(Lag { column, rows, default, values: KeptValues::new(data_type) })
+        } else {
+            Err(Cause::bug(format!("the default of LAG must be one value of type {data_type}")))
         }
     }
 

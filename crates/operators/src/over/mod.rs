@@ -215,13 +215,13 @@ impl Operator for Over {
         let is_older = reader.version_of(&[VERSION_OF_FLOATS, VERSION])? == VERSION_OF_FLOATS;
         self.watermark.restore(reader)?;
         self.keys.restore(reader)?;
-        match is_older {
-            false => self.buffer.restore(reader)?,
-            true => self.buffer.restore_older(reader)?,
+        if is_older {
+            self.buffer.restore_older(reader)?
+        } else {
+            self.buffer.restore(reader)?
         }
-        self.functions.iter_mut().try_for_each(|function| match is_older {
-            false => function.restore(reader),
-            true => function.restore_older(reader),
+        self.functions.iter_mut().try_for_each(|function| {
+            if is_older { function.restore_older(reader) } else { function.restore(reader) }
         })
     }
 

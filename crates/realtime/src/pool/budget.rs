@@ -148,9 +148,10 @@ impl Enforcer {
         let threads = self.shared.settings.workers.max(state.members.len()) as u64;
         let (at_once, soonest_ns) = (threads.clamp(1, self.cores), self.look_ns.saturating_mul(LOOK_SHARE));
         let refill_ns = self.period_end_ns().saturating_sub(self.now_ns()).max(1);
-        let wait_ns = match self.shared.is_empty.load(Ordering::SeqCst) {
-            true => refill_ns,
-            false => (self.left_ns.max(0) as u64 / at_once).max(LOOK_NS_MIN).max(soonest_ns).min(refill_ns),
+        let wait_ns = if self.shared.is_empty.load(Ordering::SeqCst) {
+            refill_ns
+        } else {
+            (self.left_ns.max(0) as u64 / at_once).max(LOOK_NS_MIN).max(soonest_ns).min(refill_ns)
         };
         let has_readers = state.members.iter().any(|thread| thread.role == Role::Receiver);
         let wait = match (is_idle, has_readers) {

@@ -60,9 +60,10 @@ pub(super) fn give(members: &mut [Thread], workers: usize, budget: DeferrableSer
         }
         let DeferrableServer { capacity_ns: runtime_ns, period_ns } = server;
         let scheduling = Scheduling::Deadline { runtime_ns, period_ns };
-        let given = match number == last && thread.server.is_none() {
-            true => until_free(|| threads::set_scheduling(thread.thread, scheduling), budget.period_ns),
-            false => threads::set_scheduling(thread.thread, scheduling),
+        let given = if number == last && thread.server.is_none() {
+            until_free(|| threads::set_scheduling(thread.thread, scheduling), budget.period_ns)
+        } else {
+            threads::set_scheduling(thread.thread, scheduling)
         };
         match given {
             Ok(()) => thread.server = Some(server),

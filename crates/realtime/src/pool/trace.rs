@@ -123,10 +123,7 @@ impl Trace {
             return Noted::default();
         }
         let noted = present.note(now_ns, cpu_ns, &mut self.activations);
-        match self.look_for_steal(now_ns) {
-            true => noted.and(self.note_receivers(now_ns)),
-            false => noted,
-        }
+        if self.look_for_steal(now_ns) { noted.and(self.note_receivers(now_ns)) } else { noted }
     }
 
     /// What threads that read sources or write to sinks have done: they have no activations, so whoever looks divides their time.
@@ -265,9 +262,10 @@ impl fmt::Display for WhatRan {
         if !self.without_budget.is_zero() {
             write!(formatter, "; the budget was empty for {}", ms(self.without_budget))?;
         }
-        match self.stolen.is_zero() {
-            true => write!(formatter, "; the host took nothing"),
-            false => write!(formatter, "; the host took up to {}", ms(self.stolen)),
+        if self.stolen.is_zero() {
+            write!(formatter, "; the host took nothing")
+        } else {
+            write!(formatter, "; the host took up to {}", ms(self.stolen))
         }
     }
 }

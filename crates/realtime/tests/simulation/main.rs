@@ -64,9 +64,10 @@ fn server(server: &Server) -> DeferrableServer {
 }
 
 fn analysed(system: &System, completion: Completion) -> (Stream, Release, Processors) {
-    let arrivals = match system.exact {
-        true => Arrivals::bursts_of(system.burst, system.gap),
-        false => Arrivals::bursts_up_to(system.burst, system.gap),
+    let arrivals = if system.exact {
+        Arrivals::bursts_of(system.burst, system.gap)
+    } else {
+        Arrivals::bursts_up_to(system.burst, system.gap)
     };
     let stream =
         Stream::new(arrivals, system.event_cost).batch_cost(system.batch_cost).completion(completion);

@@ -146,9 +146,12 @@ impl<'a> Run<'a> {
         self.arrive(now);
         let due = due_before || self.is_due(now);
         if due || self.batch.is_some() {
-            self.blocked.get_or_insert_with(|| match self.behaviour.greedy {
-                true => self.system.blocking,
-                false => self.random.between(0, self.system.blocking),
+            self.blocked.get_or_insert_with(|| {
+                if self.behaviour.greedy {
+                    self.system.blocking
+                } else {
+                    self.random.between(0, self.system.blocking)
+                }
             });
         } else {
             self.blocked = None;
@@ -178,9 +181,12 @@ impl<'a> Run<'a> {
 
     fn is_due(&self, now: u64) -> bool {
         let System { interval, periodic, .. } = *self.system;
-        let has_waited = |event: &Event| match periodic && interval > 0 {
-            true => now / interval > event.arrived / interval,
-            false => now - event.arrived >= interval,
+        let has_waited = |event: &Event| {
+            if periodic && interval > 0 {
+                now / interval > event.arrived / interval
+            } else {
+                now - event.arrived >= interval
+            }
         };
         let waited = self.waiting.front().is_some_and(has_waited);
         waited || self.waiting.len() >= self.buffer()

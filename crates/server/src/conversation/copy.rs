@@ -168,10 +168,7 @@ struct RowPush {
 impl RowPush {
     fn take(&mut self, bytes: &[u8], goes_on: &dyn Fn() -> bool) -> std::result::Result<(), Report> {
         self.waiting.extend(bytes);
-        match self.waiting.len() >= PIECE_BYTES {
-            true => self.look(false, goes_on),
-            false => Ok(()),
-        }
+        if self.waiting.len() >= PIECE_BYTES { self.look(false, goes_on) } else { Ok(()) }
     }
 
     /// Takes in what waits. If it has an error that is not left out, nothing of it.

@@ -91,9 +91,10 @@ impl CopyFormat {
     }
 
     pub fn write_row(&self, columns: &[Column], batch: &RecordBatch, row: usize, bytes: &mut Vec<u8>) {
-        match self.is_binary() {
-            true => copy_binary::write_row(columns, batch, row, bytes),
-            false => self.write_line(columns, batch, row, bytes),
+        if self.is_binary() {
+            copy_binary::write_row(columns, batch, row, bytes)
+        } else {
+            self.write_line(columns, batch, row, bytes)
         }
     }
 
@@ -102,9 +103,10 @@ impl CopyFormat {
         for (index, (column, array)) in columns.iter().zip(batch.columns()).enumerate() {
             self.delimit(index, line);
             value.clear();
-            match write_value(column, array, row, &mut value) {
-                true => self.write_text(&value, line),
-                false => line.extend(self.null.as_bytes()),
+            if write_value(column, array, row, &mut value) {
+                self.write_text(&value, line)
+            } else {
+                line.extend(self.null.as_bytes())
             }
         }
         line.push(b'\n');
@@ -143,10 +145,12 @@ impl CopyFormat {
     /// What reads rows with these columns.
     pub fn decoder(&self, schema: &SchemaRef) -> Result<CopyDecoder, Cause> {
         let lines = self.line_decoder(schema)?;
-        Ok(match self.is_binary() {
-            true => CopyDecoder::Binary(Box::new(BinaryRows::new(&columns(schema, &[1]), lines)?)),
-            false if self.layout == CopyLayout::Csv => CopyDecoder::Csv(lines, EndMark::default()),
-            false => CopyDecoder::Lines(lines),
+        Ok(if self.is_binary() {
+            CopyDecoder::Binary(Box::new(BinaryRows::new(&columns(schema, &[1]), lines)?))
+        } else if self.layout == CopyLayout::Csv {
+            CopyDecoder::Csv(lines, EndMark::default())
+        } else {
+            CopyDecoder::Lines(lines)
         })
     }
 

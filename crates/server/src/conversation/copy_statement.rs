@@ -149,17 +149,18 @@ fn ambiguity(format: &CopyFormat) -> Option<&'static str> {
     let is_csv = format.layout == CopyLayout::Csv;
     let null = format.null.as_bytes();
     let is_escaped = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"\\.".contains(&byte);
-    match is_csv {
-        false if quote != b'"' => Some("only CSV has quotes"),
-        false if is_escaped(delimiter) => Some(
-            "small letters, digits, points and backslashes can follow a backslash, and not be the DELIMITER",
-        ),
-        true if quote == delimiter => Some("QUOTE and DELIMITER must differ"),
-        true if null.contains(&quote) => Some("NULL must not contain the quote"),
-        _ if null.iter().any(|byte| [delimiter, b'\n', b'\r'].contains(byte)) => {
-            Some("NULL must contain neither the delimiter nor a line break")
-        }
-        _ => None,
+    if !is_csv && quote != b'"' {
+        Some("only CSV has quotes")
+    } else if !is_csv && is_escaped(delimiter) {
+        Some("small letters, digits, points and backslashes can follow a backslash, and not be the DELIMITER")
+    } else if is_csv && quote == delimiter {
+        Some("QUOTE and DELIMITER must differ")
+    } else if is_csv && null.contains(&quote) {
+        Some("NULL must not contain the quote")
+    } else if null.iter().any(|byte| [delimiter, b'\n', b'\r'].contains(byte)) {
+        Some("NULL must contain neither the delimiter nor a line break")
+    } else {
+        None
     }
 }
 

@@ -49,9 +49,10 @@ impl LineParser for EscapedText {
                 None => {}
             }
         }
-        match fields == self.columns.len() {
-            true => Ok(()),
-            false => Err(format!("it has {fields} values instead of {}", self.columns.len())),
+        if fields == self.columns.len() {
+            Ok(())
+        } else {
+            Err(format!("it has {fields} values instead of {}", self.columns.len()))
         }
     }
 }

@@ -78,19 +78,16 @@ impl Conversation<'_> {
         // All that is there: a subscription has no end.
         let rows_max = if rows_max == 0 && cursor.rows.is_subscription() { usize::MAX } else { rows_max };
         cursor.rows.restart_count();
-        let word = match is_move {
-            true => {
-                self.take_rows(&mut cursor.rows, rows_max, |_, _, _| Ok(()))?;
-                "MOVE"
+        let word = if is_move {
+            self.take_rows(&mut cursor.rows, rows_max, |_, _, _| Ok(()))?;
+            "MOVE"
+        } else {
+            if !is_told {
+                self.writer.columns(&columns)?;
             }
-            false => {
-                if !is_told {
-                    self.writer.columns(&columns)?;
-                }
-                cursor.rows.set_columns(columns);
-                self.write_rows(&mut cursor.rows, rows_max)?;
-                "FETCH"
-            }
+            cursor.rows.set_columns(columns);
+            self.write_rows(&mut cursor.rows, rows_max)?;
+            "FETCH"
         };
         let tag = format!("{word} {}", cursor.rows.given());
         // After an error it is gone, as its query is.

@@ -106,13 +106,13 @@ impl Conversation<'_> {
                 Ok(Answer::Done(tag(&statement.kind)))
             }
             Reply::Done(text) => {
-                match statement.kind.is_definition() {
-                    // What exists already continues as it is.
-                    true if !self.session.has_defined() => {
+                if statement.kind.is_definition() {
+                    if self.session.has_defined() {
+                        running::follow(&mut self.session, statement)?;
+                    } else {
+                        // What exists already continues as it is.
                         self.writer.report(&Report::notice(SUCCESSFUL, text))?;
                     }
-                    true => running::follow(&mut self.session, statement)?,
-                    false => {}
                 }
                 Ok(Answer::Done(tag(&statement.kind)))
             }
@@ -179,9 +179,10 @@ impl Conversation<'_> {
                 self.session.end_transaction();
                 let is_commit = *own == OwnStatement::Commit && !has_failed;
                 self.end_settings(is_commit)?;
-                match is_commit {
-                    true => self.take_in_inserted()?,
-                    false => self.inserted.truncate(0),
+                if is_commit {
+                    self.take_in_inserted()?
+                } else {
+                    self.inserted.truncate(0)
                 }
                 done(if is_commit { "COMMIT" } else { "ROLLBACK" })
             }
@@ -272,12 +273,11 @@ impl Conversation<'_> {
     /// Cancels what a session waits for.
     fn cancel(&self, session: i32) -> Result<Answer> {
         let ended = self.sessions(true).end(session.into(), Ending::Statement);
-        match ended.map_err(tidemill_service::Error::from).map_err(Report::from)? {
-            true => Ok(Answer::Done("CANCEL".to_owned())),
-            false => {
-                let report = Report::error(UNDEFINED_SETTING, format!("there is no session {session}"));
-                Err(report.with_hint("SHOW SESSIONS").into())
-            }
+        if ended.map_err(tidemill_service::Error::from).map_err(Report::from)? {
+            Ok(Answer::Done("CANCEL".to_owned()))
+        } else {
+            let report = Report::error(UNDEFINED_SETTING, format!("there is no session {session}"));
+            Err(report.with_hint("SHOW SESSIONS").into())
         }
     }
 

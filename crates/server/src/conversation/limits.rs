@@ -6,11 +6,10 @@ use crate::report::{PROGRAM_LIMIT, Report};
 const NAMES_MAX: usize = 1000;
 
 pub(super) fn check_room(count: usize, what: &str, remedy: &str) -> std::result::Result<(), Report> {
-    match count < NAMES_MAX {
-        true => Ok(()),
-        false => {
-            let report = Report::error(PROGRAM_LIMIT, format!("the session already has {NAMES_MAX} {what}"));
-            Err(report.with_hint(remedy))
-        }
+    if count < NAMES_MAX {
+        Ok(())
+    } else {
+        let report = Report::error(PROGRAM_LIMIT, format!("the session already has {NAMES_MAX} {what}"));
+        Err(report.with_hint(remedy))
     }
 }

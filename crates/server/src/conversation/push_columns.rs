@@ -11,14 +11,16 @@ pub(super) fn push_target(session: &Session, source: &str, done: &str) -> Result
     let catalog = session.runtime().catalog();
     let Some(target) = catalog.push_target(source) else {
         let is_there = catalog.listed().iter().any(|relation| relation.name == source);
-        let message = match is_there {
-            true => format!("'{source}' is not a source into which rows can be {done}"),
-            false => format!("there is no source '{source}'"),
+        let message = if is_there {
+            format!("'{source}' is not a source into which rows can be {done}")
+        } else {
+            format!("there is no source '{source}'")
         };
         let code = if is_there { WRONG_OBJECT_TYPE } else { "42P01" };
-        let hint = match is_there {
-            true => format!("rows are {done} into sources that were created with connector = 'push'"),
-            false => format!("CREATE SOURCE {source} (...) WITH (connector = 'push')"),
+        let hint = if is_there {
+            format!("rows are {done} into sources that were created with connector = 'push'")
+        } else {
+            format!("CREATE SOURCE {source} (...) WITH (connector = 'push')")
         };
         return Err(Report::error(code, message).with_hint(hint));
     };

@@ -111,12 +111,13 @@ fn clauses(words: &[String]) -> std::result::Result<(Option<Password>, Option<Ro
 }
 
 fn checked(password: &str) -> std::result::Result<Password, Report> {
-    match password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
-        false => Ok(Password(password.to_owned())),
-        true => Err(Report::error(
+    if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
+        Err(Report::error(
             INVALID_PARAMETER_VALUE,
             format!("a password must have 1 to {PASSWORD_BYTES_MAX} bytes"),
-        )),
+        ))
+    } else {
+        Ok(Password(password.to_owned()))
     }
 }
 

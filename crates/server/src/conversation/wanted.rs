@@ -90,11 +90,10 @@ impl Wanted {
             }
             other => other.query()?,
         };
-        Some(match is_shown(&query.kind) {
-            true => Cow::Borrowed(&query.text),
-            false => {
-                query.text.split_whitespace().take(2).chain(["..."]).collect::<Vec<_>>().join(" ").into()
-            }
+        Some(if is_shown(&query.kind) {
+            Cow::Borrowed(&query.text)
+        } else {
+            query.text.split_whitespace().take(2).chain(["..."]).collect::<Vec<_>>().join(" ").into()
         })
     }
 

@@ -62,13 +62,12 @@ impl Authentication {
         address: IpAddr,
     ) -> Result<Identity, Answer> {
         let Some(runtime) = runtime.filter(|runtime| runtime.has_users()) else {
-            return match self.asks_nobody {
-                true => Ok(Identity::Anybody),
-                false => {
-                    let message = "there are no users, so the server answers only its own machine";
-                    let status = StatusCode::SERVICE_UNAVAILABLE;
-                    Err(Refusal::new(status, INVALID_AUTHORIZATION, message).answer())
-                }
+            return if self.asks_nobody {
+                Ok(Identity::Anybody)
+            } else {
+                let message = "there are no users, so the server answers only its own machine";
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                Err(Refusal::new(status, INVALID_AUTHORIZATION, message).answer())
             };
         };
         let header = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);

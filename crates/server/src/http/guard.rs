@@ -25,13 +25,14 @@ pub(super) fn check(request: &Request<Incoming>, is_local: bool) -> Result<(), R
     // What others may fetch without a look at it is harmless, and browsers do not show it to them.
     let is_harmless =
         matches!(*request.method(), Method::GET | Method::HEAD) && !starts_work(request.uri().path());
-    match is_harmless || is_own(request.headers(), host) {
-        true => Ok(()),
-        false => Err(forbidden(
+    if is_harmless || is_own(request.headers(), host) {
+        Ok(())
+    } else {
+        Err(forbidden(
             StatusCode::FORBIDDEN,
             "a web page of another origin may not send this request".to_owned(),
         )
-        .with_hint("send it from a program, or from this server's console")),
+        .with_hint("send it from a program, or from this server's console"))
     }
 }
 

@@ -59,10 +59,7 @@ pub(super) async fn answer(request: Request<Incoming>, address: IpAddr, shared: 
         "/api/stores" => stores::answer,
         _ => return console::file(path).filter(|_| is_read).unwrap_or_else(|| unknown(path)),
     };
-    match is_read {
-        true => answer(shared),
-        false => not_allowed("GET, HEAD"),
-    }
+    if is_read { answer(shared) } else { not_allowed("GET, HEAD") }
 }
 
 fn unknown(path: &str) -> Answer {

@@ -154,9 +154,10 @@ impl Write for Bounded {
 fn kept(text: &str) -> String {
     // Before it is cut: what is left of a password might not be recognised.
     let shown = masked(text);
-    match shown.len() <= TEXT_BYTES_MAX {
-        true => shown.into_owned(),
-        false => format!("{}…", &shown[..shown.floor_char_boundary(TEXT_BYTES_MAX)]),
+    if shown.len() <= TEXT_BYTES_MAX {
+        shown.into_owned()
+    } else {
+        format!("{}…", &shown[..shown.floor_char_boundary(TEXT_BYTES_MAX)])
     }
 }
 

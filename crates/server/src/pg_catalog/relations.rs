@@ -214,10 +214,7 @@ impl Relations {
     /// The number of a user. The one who asks has that of the owner of everything, as there is only one; and so has everybody, if
     /// nobody is asked who he is.
     pub fn number_of(&self, user: &str) -> i64 {
-        match self.users.is_empty() || user == self.user {
-            true => OWNER,
-            false => oid(&format!("user {user}")),
-        }
+        if self.users.is_empty() || user == self.user { OWNER } else { oid(&format!("user {user}")) }
     }
 
     /// The users, each with its number.

@@ -37,12 +37,11 @@ fn list(item: Kind, first: i32, array: &dyn Array, row: usize, bytes: &mut Vec<u
     let mut value = Vec::new();
     for at in 0..items.len() {
         value.clear();
-        match !items.is_null(at) && write(item, items.as_ref(), at, &mut value) {
-            true => {
-                bytes.extend(i32::try_from(value.len()).ok()?.to_be_bytes());
-                bytes.extend(&value);
-            }
-            false => bytes.extend((-1_i32).to_be_bytes()),
+        if !items.is_null(at) && write(item, items.as_ref(), at, &mut value) {
+            bytes.extend(i32::try_from(value.len()).ok()?.to_be_bytes());
+            bytes.extend(&value);
+        } else {
+            bytes.extend((-1_i32).to_be_bytes())
         }
     }
     Some(())

@@ -18,9 +18,11 @@ pub(crate) fn write_value(column: &Column, array: &ArrayRef, row: usize, bytes: 
     if array.is_null(row) || *array.data_type() == DataType::Null {
         return false;
     }
-    match column.is_binary {
-        true => binary::write(column.kind, array.as_ref(), row, bytes),
-        false if column.kind == Kind::Int2Vector => text::write_vector(array.as_ref(), row, bytes),
-        false => text::write(array.as_ref(), row, bytes),
+    if column.is_binary {
+        binary::write(column.kind, array.as_ref(), row, bytes)
+    } else if column.kind == Kind::Int2Vector {
+        text::write_vector(array.as_ref(), row, bytes)
+    } else {
+        text::write(array.as_ref(), row, bytes)
     }
 }

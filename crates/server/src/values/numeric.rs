@@ -48,9 +48,10 @@ pub(super) fn without_exponent(text: &str) -> Option<String> {
         return is_decimal.then(|| format!("{sign}{digits}"));
     }
     let zeros = "0".repeat(exponent.unsigned_abs() as usize);
-    let (all, point) = match exponent > 0 {
-        true => ([whole, fraction, &zeros].concat(), whole.len() + zeros.len()),
-        false => ([&zeros, whole, fraction].concat(), whole.len()),
+    let (all, point) = if exponent > 0 {
+        ([whole, fraction, &zeros].concat(), whole.len() + zeros.len())
+    } else {
+        ([&zeros, whole, fraction].concat(), whole.len())
     };
     let (whole, fraction) = all.split_at(point);
     // What an exponent puts before the point is not a fraction.

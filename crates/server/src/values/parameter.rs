@@ -64,10 +64,11 @@ pub(crate) fn parameter(
     value: Option<&[u8]>,
 ) -> Result<Parameter, String> {
     let Some(value) = value else { return Ok(Parameter::null(kind)) };
-    let text = match is_binary {
-        true => from_binary(kind, value)
-            .ok_or_else(|| format!("its {} bytes are not a binary {}", value.len(), name(kind))),
-        false => from_text(kind, value),
+    let text = if is_binary {
+        from_binary(kind, value)
+            .ok_or_else(|| format!("its {} bytes are not a binary {}", value.len(), name(kind)))
+    } else {
+        from_text(kind, value)
     }?;
     Ok(Parameter { kind, value: Some(text) })
 }

@@ -119,9 +119,10 @@ fn element(array: &dyn Array, row: usize, null: &str, special: &[char]) -> Strin
     let is_list =
         matches!(array.data_type(), DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
     let is_plain = !text.is_empty() && !text.contains(is_special) && !text.eq_ignore_ascii_case("null");
-    match is_plain || (is_list && null == "NULL") {
-        true => text,
-        false => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+    if is_plain || (is_list && null == "NULL") {
+        text
+    } else {
+        format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
     }
 }
 
@@ -222,12 +223,11 @@ fn float(value: f64, scientific: String, plain: String, exponent_max: i32) -> St
     }
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    match (-4..exponent_max).contains(&exponent) {
-        true => plain,
-        false => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", exponent.abs())
-        }
+    if (-4..exponent_max).contains(&exponent) {
+        plain
+    } else {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        format!("{digits}e{sign}{:02}", exponent.abs())
     }
 }
 

@@ -69,9 +69,6 @@ impl<'a> Body<'a> {
     }
 
     pub fn end(&self) -> Result<(), Malformed> {
-        match self.0.is_empty() {
-            true => Ok(()),
-            false => Err(Malformed("a message has bytes after its last field")),
-        }
+        if self.0.is_empty() { Ok(()) } else { Err(Malformed("a message has bytes after its last field")) }
     }
 }

@@ -191,9 +191,10 @@ impl Session {
         let runtime = self.runtime();
         let plan = |catalog: Catalog| {
             let (next, planned) = self.next_definition(statement, &catalog)?;
-            match planned == replacement.definition {
-                true => Ok(next),
-                false => Err(Cause::operation("something else was defined meanwhile; try again").into()),
+            if planned == replacement.definition {
+                Ok(next)
+            } else {
+                Err(Cause::operation("something else was defined meanwhile; try again").into())
             }
         };
         if replacement.stays_stopped {
@@ -212,10 +213,9 @@ fn ordered<'a>(
     order: &Order,
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Exclusive<'a>, NoOrder> {
-    let mut exclusive = gateway.exclusive(is_cancelled).map_err(|cause| match is_cancelled() {
-        true => NoOrder::Cancelled(cause),
-        false => NoOrder::Away(cause),
-    })?;
+    let mut exclusive = gateway
+        .exclusive(is_cancelled)
+        .map_err(|cause| if is_cancelled() { NoOrder::Cancelled(cause) } else { NoOrder::Away(cause) })?;
     exclusive.send(order).map_err(NoOrder::Away)?;
     Ok(exclusive)
 }

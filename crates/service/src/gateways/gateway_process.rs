@@ -133,9 +133,10 @@ fn divided(
         match record {
             CatalogRecord::Started(query) => {
                 let (query, folder) = at_home(query, journal, defaults)?;
-                match folder.is_dir() || stopped.contains(&query.name) {
-                    true => known.push(CatalogRecord::Started(query)),
-                    false => new.push(query),
+                if folder.is_dir() || stopped.contains(&query.name) {
+                    known.push(CatalogRecord::Started(query))
+                } else {
+                    new.push(query)
                 }
             }
             other => known.push(other),
@@ -219,12 +220,13 @@ impl Stores {
     /// Why a view cannot be read that is stopped.
     fn named(&self, view: &str, cause: Cause) -> Cause {
         let is_stopped = matches!(self.runtime.state(view), Ok(QueryState::Stopped));
-        match is_stopped && self.runtime.running_view(view).is_none() {
-            true => Cause::operation(format!(
+        if is_stopped && self.runtime.running_view(view).is_none() {
+            Cause::operation(format!(
                 "'{view}' is stopped, and its rows at a gateway, which were in memory only, were lost when that was \
                  started again; START MATERIALIZED VIEW {view} fills it with those that come"
-            )),
-            false => cause,
+            ))
+        } else {
+            cause
         }
     }
 }

@@ -19,10 +19,7 @@ pub(crate) fn native_aggregate(name: &str, argument: &Expr, schema: &DFSchema) -
     // DataFusion casts to floating point before it averages; whole numbers are summed exactly without.
     let uncast = match argument {
         Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Float64 => {
-            match expr.get_type(schema)?.is_integer() {
-                true => expr.as_ref().clone(),
-                false => argument.clone(),
-            }
+            if expr.get_type(schema)?.is_integer() { expr.as_ref().clone() } else { argument.clone() }
         }
         other => other.clone(),
     };

@@ -67,9 +67,10 @@ impl Instructions {
             }
             _ => return Err(Malformed),
         };
-        match fields.0.is_empty() {
-            true => Ok(Instructions { settings, definitions, requested }),
-            false => Err(Malformed),
+        if fields.0.is_empty() {
+            Ok(Instructions { settings, definitions, requested })
+        } else {
+            Err(Malformed)
         }
     }
 }

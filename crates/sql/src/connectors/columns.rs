@@ -59,9 +59,8 @@ pub(super) fn with_timestamp_unit(
         let error = options.error(name, "no column is declared as a TIMESTAMP");
         return Err(error.with_hint("declare the columns, as in (at TIMESTAMP, value DOUBLE)"));
     };
-    let field = |field: &FieldRef| match is_time(field) {
-        true => with_epoch_unit(field.as_ref().clone(), unit),
-        false => field.as_ref().clone(),
+    let field = |field: &FieldRef| {
+        if is_time(field) { with_epoch_unit(field.as_ref().clone(), unit) } else { field.as_ref().clone() }
     };
     Ok(Some(Arc::new(Schema::new(declared.fields().iter().map(field).collect::<Vec<_>>()))))
 }

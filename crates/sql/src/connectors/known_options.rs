@@ -50,12 +50,13 @@ impl KnownOptions<'_> {
         let Some(entry) = options.iter().find(|entry| !is_known(entry.name.as_str())) else { return Ok(()) };
         let name = entry.name.as_str();
         let others = (self.others_with)(name);
-        let reason = match others.is_empty() {
-            false => format!("`{name}` is an option of {}", others.join(", ")),
-            true => match self.chosen.elsewhere(name) {
+        let reason = if others.is_empty() {
+            match self.chosen.elsewhere(name) {
                 Some(reason) => reason,
                 None => return Ok(()),
-            },
+            }
+        } else {
+            format!("`{name}` is an option of {}", others.join(", "))
         };
         let names: Vec<&str> = all.iter().map(|definition| definition.name).collect();
         let error = options

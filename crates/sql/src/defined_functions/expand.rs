@@ -321,10 +321,7 @@ fn plain_values(call: &Function, function: &DefinedFunction) -> Result<Vec<Expr>
         && list.duplicate_treatment.is_none()
         && list.clauses.is_empty()
         && matches!(call.parameters, FunctionArguments::None);
-    match is_plain {
-        true => cast_values(function, &list.args, place),
-        false => Err(not_plain(&function.name, place)),
-    }
+    if is_plain { cast_values(function, &list.args, place) } else { Err(not_plain(&function.name, place)) }
 }
 
 /// The values of a call of an aggregate, which may also have FILTER and the like.

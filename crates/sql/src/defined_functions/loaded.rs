@@ -25,9 +25,10 @@ pub(crate) fn without_digests(text: &str) -> String {
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let digits = part.bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')).count();
-        match digits == DIGITS {
-            true => plain.push_str(&part[DIGITS..]),
-            false => plain.extend([DIGEST_MARK.to_string().as_str(), part]),
+        if digits == DIGITS {
+            plain.push_str(&part[DIGITS..])
+        } else {
+            plain.extend([DIGEST_MARK.to_string().as_str(), part])
         }
     }
     plain

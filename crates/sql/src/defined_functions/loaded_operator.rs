@@ -78,15 +78,14 @@ impl LoadedOperator {
             let columns = columns.join(", ");
             return Err(self.error(&format!("its rows need a column {name}, and have only {columns}")));
         };
-        match fits(found.data_type(), data_type) {
-            true => Ok(at),
-            false => {
-                let cast = format!("{}((SELECT CAST({name} AS ...) AS {name}, ...))", self.shown);
-                let found = found.data_type();
-                Err(self.error(&format!(
-                    "column {name} of its rows must be {data_type}, not {found}; cast it: {cast}"
-                )))
-            }
+        if fits(found.data_type(), data_type) {
+            Ok(at)
+        } else {
+            let cast = format!("{}((SELECT CAST({name} AS ...) AS {name}, ...))", self.shown);
+            let found = found.data_type();
+            Err(self.error(&format!(
+                "column {name} of its rows must be {data_type}, not {found}; cast it: {cast}"
+            )))
         }
     }
 

@@ -36,10 +36,7 @@ impl LoadedScalar {
 
     fn failed(&self, failure: &Failure) -> DataFusionError {
         let message = format!("{}: {failure}", self.shown);
-        match failure.stops() {
-            true => stopped(Cause::resource(message)),
-            false => DataFusionError::Execution(message),
-        }
+        if failure.stops() { stopped(Cause::resource(message)) } else { DataFusionError::Execution(message) }
     }
 }
 
@@ -63,9 +60,10 @@ impl ScalarUDFImpl for LoadedScalar {
         let columns: Result<Vec<ArrayRef>> =
             args.args.into_iter().map(|value| value.into_array(rows)).collect();
         let values = self.function.call(&columns?, rows).map_err(|failure| self.failed(&failure))?;
-        match is_constant {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)),
-            false => Ok(ColumnarValue::Array(values)),
+        if is_constant {
+            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?))
+        } else {
+            Ok(ColumnarValue::Array(values))
         }
     }
 }

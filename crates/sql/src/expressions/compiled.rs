@@ -121,9 +121,10 @@ impl Compiled {
                 let values = values?;
                 *bytes += values.to_data().get_slice_memory_size()?;
                 parts.push(values);
-                match *bytes > BATCH_BYTES_MAX && parts.len() > 1 {
-                    true => Err(too_much_at_once("an expression", rows.num_rows())),
-                    false => Ok(()),
+                if *bytes > BATCH_BYTES_MAX && parts.len() > 1 {
+                    Err(too_much_at_once("an expression", rows.num_rows()))
+                } else {
+                    Ok(())
                 }
             }
         }
@@ -133,9 +134,10 @@ impl Compiled {
         if let Some(values) = self.over_dictionary.as_ref().and_then(|over| over.values(rows)) {
             return Ok(values);
         }
-        let values = match self.uses_now {
-            false => self.physical.evaluate(rows)?,
-            true => self.physical.evaluate(&rows_with_now(rows, cut)?)?,
+        let values = if self.uses_now {
+            self.physical.evaluate(&rows_with_now(rows, cut)?)?
+        } else {
+            self.physical.evaluate(rows)?
         };
         values.into_array(rows.num_rows())
     }

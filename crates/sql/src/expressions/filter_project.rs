@@ -177,12 +177,11 @@ pub(crate) fn describe(reason: &str, rows: &RecordBatch) -> String {
     let schema = rows.schema();
     let shown = schema.fields().iter().zip(rows.columns()).take(8).map(|(field, column)| {
         let value = array_value_to_string(column, 0).unwrap_or_default();
-        match value.len() > VALUE_BYTES_MAX {
-            true => {
-                let beginning = &value[..value.floor_char_boundary(VALUE_BYTES_MAX)];
-                format!("{}: {beginning}... ({} bytes)", header(field.name()), value.len())
-            }
-            false => format!("{}: {value}", header(field.name())),
+        if value.len() > VALUE_BYTES_MAX {
+            let beginning = &value[..value.floor_char_boundary(VALUE_BYTES_MAX)];
+            format!("{}: {beginning}... ({} bytes)", header(field.name()), value.len())
+        } else {
+            format!("{}: {value}", header(field.name()))
         }
     });
     format!("{reason}; the row is {}", shown.collect::<Vec<_>>().join(", "))

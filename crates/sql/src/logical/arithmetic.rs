@@ -75,10 +75,7 @@ pub(super) fn rewrite(
         node.rewrite_expressions(|expression| {
             let name = names.save(&expression);
             let done = expression.rewrite_up(|part| rewritten(part, &schema))?;
-            Ok(match done.transformed {
-                true => done.update_data(|expression| name.restore(expression)),
-                false => done,
-            })
+            Ok(if done.transformed { done.update_data(|expression| name.restore(expression)) } else { done })
         })
     })
     .data()
@@ -195,9 +192,10 @@ impl ScalarUDFImpl for CheckedArithmetic {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let computed = self.compute(&ColumnarValue::values_to_arrays(&args.args)?)?;
-        Ok(match is_constant {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&computed, 0)?),
-            false => ColumnarValue::Array(computed),
+        Ok(if is_constant {
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&computed, 0)?)
+        } else {
+            ColumnarValue::Array(computed)
         })
     }
 }

@@ -183,9 +183,10 @@ fn size_of_constant(argument: &ColumnarValue) -> i128 {
 
 /// The size of one value.
 pub(super) fn size_of(value: &ScalarValue) -> i128 {
-    match is_of_fixed_size(&value.data_type()) {
-        true => 1,
-        false => value.to_array().map_or(1, |value| i128::from(sizes(value.as_ref())[0])),
+    if is_of_fixed_size(&value.data_type()) {
+        1
+    } else {
+        value.to_array().map_or(1, |value| i128::from(sizes(value.as_ref())[0]))
     }
 }
 

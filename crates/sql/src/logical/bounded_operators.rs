@@ -145,12 +145,10 @@ impl ScalarUDFImpl for Concatenation {
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
         let (left, right) = (Arc::new(Column::new("left", 0)), Arc::new(Column::new("right", 1)));
         let joined = PhysicalBinary::new(left, Operator::StringConcat, right).evaluate(&batch)?;
-        match is_constant {
-            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
-                &joined.into_array(batch.num_rows())?,
-                0,
-            )?)),
-            false => Ok(joined),
+        if is_constant {
+            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&joined.into_array(batch.num_rows())?, 0)?))
+        } else {
+            Ok(joined)
         }
     }
 }
@@ -188,9 +186,10 @@ impl ScalarUDFImpl for Constant {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let bytes = self.value.size().saturating_mul(args.number_rows);
-        match args.number_rows > 1 && bytes > BATCH_BYTES_MAX {
-            true => Err(too_much_at_once("a constant", args.number_rows)),
-            false => Ok(ColumnarValue::Scalar(self.value.clone())),
+        if args.number_rows > 1 && bytes > BATCH_BYTES_MAX {
+            Err(too_much_at_once("a constant", args.number_rows))
+        } else {
+            Ok(ColumnarValue::Scalar(self.value.clone()))
         }
     }
 }

@@ -12,10 +12,8 @@ use super::arithmetic::rewrite;
 pub(super) fn with_constants_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite(plan, |part, _| match part {
         Expr::InList(InList { expr, list, negated }) if is_wrong(&expr, &list) => {
-            let (compare, join) = match negated {
-                true => (Operator::NotEq, Operator::And),
-                false => (Operator::Eq, Operator::Or),
-            };
+            let (compare, join) =
+                if negated { (Operator::NotEq, Operator::And) } else { (Operator::Eq, Operator::Or) };
             let compared = list.into_iter().map(|value| binary_expr(expr.as_ref().clone(), compare, value));
             Ok(Transformed::yes(joined(compared.collect(), join)))
         }

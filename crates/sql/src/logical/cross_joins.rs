@@ -24,10 +24,7 @@ impl OptimizerRule for CrossJoins {
     }
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        match has_join_without_key(&plan)? {
-            true => self.0.rewrite(plan, config),
-            false => Ok(Transformed::no(plan)),
-        }
+        if has_join_without_key(&plan)? { self.0.rewrite(plan, config) } else { Ok(Transformed::no(plan)) }
     }
 }
 

@@ -39,11 +39,10 @@ impl ExprPlanner for DecimalDivision {
         let all_fit = sides
             .iter()
             .all(|(_, side)| side.get_type(schema).is_ok_and(|data_type| digits(&data_type).is_some()));
-        match is_decimal && all_fit {
-            true => Ok(PlannerResult::Planned(
-                ScalarUDF::new_from_impl(Division::default()).call(vec![left, right]),
-            )),
-            false => Ok(PlannerResult::Original(expr)),
+        if is_decimal && all_fit {
+            Ok(PlannerResult::Planned(ScalarUDF::new_from_impl(Division::default()).call(vec![left, right])))
+        } else {
+            Ok(PlannerResult::Original(expr))
         }
     }
 }
@@ -123,9 +122,10 @@ impl ScalarUDFImpl for Division {
         let is_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let quotients = quotients(&arrays[0], &arrays[1], args.return_field.data_type())?;
-        Ok(match is_constant {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&quotients, 0)?),
-            false => ColumnarValue::Array(Arc::new(quotients)),
+        Ok(if is_constant {
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&quotients, 0)?)
+        } else {
+            ColumnarValue::Array(Arc::new(quotients))
         })
     }
 }
@@ -161,10 +161,12 @@ fn quotients(dividends: &ArrayRef, divisors: &ArrayRef, result: &DataType) -> Re
 pub(super) fn rounded(dividend: i256, divisor: i256) -> Option<i256> {
     let (quotient, rest) = (dividend.checked_div(divisor)?, dividend.checked_rem(divisor)?);
     let twice = rest.checked_mul(i256::from_i128(2))?.checked_abs()?;
-    match twice >= divisor.checked_abs()? {
-        false => Some(quotient),
-        true if (dividend < i256::ZERO) == (divisor < i256::ZERO) => quotient.checked_add(i256::ONE),
-        true => quotient.checked_sub(i256::ONE),
+    if !(twice >= divisor.checked_abs()?) {
+        Some(quotient)
+    } else if (dividend < i256::ZERO) == (divisor < i256::ZERO) {
+        quotient.checked_add(i256::ONE)
+    } else {
+        quotient.checked_sub(i256::ONE)
     }
 }
 

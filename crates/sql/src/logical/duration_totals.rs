@@ -89,11 +89,12 @@ fn check(part: &Expr, schema: &DFSchema) -> Result<()> {
         _ => false,
     };
     let is_total = name == "sum" || name == "avg";
-    match is_total && args.iter().any(|argument| argument.get_type(schema).is_ok_and(|it| is_wrong(&it))) {
-        true => Err(refuse(
+    if is_total && args.iter().any(|argument| argument.get_type(schema).is_ok_and(|it| is_wrong(&it))) {
+        Err(refuse(
             format!("{name} of intervals would begin again from below after 292 years"),
             &format!("add their lengths in seconds: {name}(extract(epoch FROM interval))"),
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }

@@ -39,11 +39,12 @@ pub(super) fn empty_windows(arguments: &Arguments, kind: WindowKind) -> Result<O
         }
         None => return Ok(None),
     };
-    match windows_max <= EMPTY_WINDOWS_MAX {
-        true => Ok(Some(EmptyWindows { windows_max })),
-        false => plan_err!(
+    if windows_max <= EMPTY_WINDOWS_MAX {
+        Ok(Some(EmptyWindows { windows_max }))
+    } else {
+        plan_err!(
             "empty asks for {windows_max} windows without rows after a row, but at most {EMPTY_WINDOWS_MAX} are \
              allowed; use a shorter time, or longer windows"
-        ),
+        )
     }
 }

@@ -62,9 +62,10 @@ fn one_nan(part: Expr, schema: &DFSchema) -> Transformed<Expr> {
         }
         other => other,
     };
-    match can_make_nan(&part, schema) && is_floating(&part, schema) || may_not_fit(&part, schema) {
-        true => Transformed::yes(Normal::function(false).call(vec![part])),
-        false => Transformed::no(part),
+    if can_make_nan(&part, schema) && is_floating(&part, schema) || may_not_fit(&part, schema) {
+        Transformed::yes(Normal::function(false).call(vec![part]))
+    } else {
+        Transformed::no(part)
     }
 }
 
@@ -88,10 +89,7 @@ pub(crate) fn as_key(key: Expr, schema: &DFSchema) -> Expr {
 
 /// A value that is compared, with -0 as 0.
 fn as_value(value: Expr, schema: &DFSchema) -> Expr {
-    match is_floating(&value, schema) {
-        true => Normal::function(true).call(vec![value]),
-        false => value,
-    }
+    if is_floating(&value, schema) { Normal::function(true).call(vec![value]) } else { value }
 }
 
 fn as_values(values: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
@@ -106,9 +104,10 @@ pub(crate) fn with_decimals_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
     rewrite(plan, |part, schema| {
         let mut part = part;
         if let Expr::InSubquery(list) = &mut part {
-            return Ok(match compared_as_floats(list, schema)? {
-                true => Transformed::yes(part),
-                false => Transformed::no(part),
+            return Ok(if compared_as_floats(list, schema)? {
+                Transformed::yes(part)
+            } else {
+                Transformed::no(part)
             });
         }
         let mut changed = match &mut part {
@@ -123,10 +122,7 @@ pub(crate) fn with_decimals_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
         for sides in of_one_type(&mut part) {
             changed |= as_one_type(sides, schema);
         }
-        Ok(match changed {
-            true => Transformed::yes(part),
-            false => Transformed::no(part),
-        })
+        Ok(if changed { Transformed::yes(part) } else { Transformed::no(part) })
     })
 }
 
@@ -235,9 +231,10 @@ fn with_floats(union: Union) -> Result<Union> {
         let column = |(index, column): (usize, Column)| {
             let is_cast = mixed.contains(&index) && schema.field(index).data_type().is_decimal();
             let name = (column.relation.clone(), column.name.clone());
-            match is_cast {
-                true => cast(Expr::Column(column), DataType::Float64).alias_qualified(name.0, name.1),
-                false => Expr::Column(column),
+            if is_cast {
+                cast(Expr::Column(column), DataType::Float64).alias_qualified(name.0, name.1)
+            } else {
+                Expr::Column(column)
             }
         };
         let columns = schema.columns().into_iter().enumerate().map(column).collect::<Vec<_>>();
@@ -334,9 +331,10 @@ impl Normal {
             right: impl Fn(T::Native) -> T::Native,
         ) -> ArrayRef {
             let numbers = values.as_primitive::<T>();
-            match numbers.values().iter().any(|value| is_wrong(*value)) {
-                true => Arc::new(numbers.unary::<_, T>(right)),
-                false => Arc::clone(values),
+            if numbers.values().iter().any(|value| is_wrong(*value)) {
+                Arc::new(numbers.unary::<_, T>(right))
+            } else {
+                Arc::clone(values)
             }
         }
         macro_rules! normal {
@@ -345,10 +343,13 @@ impl Normal {
                 let is_wrong = move |value: $native| {
                     value.is_sign_negative() && (value.is_nan() || (zero && value == 0.0))
                 };
-                normal::<$type>(values, is_wrong, move |value| match is_wrong(value) {
-                    true => value.abs(),
-                    false => value,
-                })
+                normal::<$type>(
+                    values,
+                    is_wrong,
+                    move |value| {
+                        if is_wrong(value) { value.abs() } else { value }
+                    },
+                )
             }};
         }
         Ok(match values.data_type() {

@@ -60,10 +60,7 @@ pub(super) fn with_lengths_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// An interval as a key by which rows are ordered; anything else as it is.
 pub(super) fn as_length_key(key: Expr, schema: &DFSchema) -> Expr {
-    match is_interval(&key, schema) {
-        true => Length::function().call(vec![key]),
-        false => key,
-    }
+    if is_interval(&key, schema) { Length::function().call(vec![key]) } else { key }
 }
 
 /// What an expression compares with each other.
@@ -176,14 +173,15 @@ fn check_extremes(part: &Expr, schema: &DFSchema) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    match arguments.iter().any(|argument| is_interval(argument, schema)) {
-        true => Err(refuse(
+    if arguments.iter().any(|argument| is_interval(argument, schema)) {
+        Err(refuse(
             format!(
                 "{name} is not defined for INTERVAL: intervals that are written differently may be equally long"
             ),
             &way_out,
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

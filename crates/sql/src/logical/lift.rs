@@ -238,9 +238,12 @@ impl Lift<'_> {
                 "begin with the sub-stream: FROM sub LEFT JOIN other ON ...",
             ));
         }
-        let side = |plan: &Arc<LogicalPlan>, reads: bool| match reads {
-            true => self.plan(plan).map(|lifted| (Arc::new(lifted.plan), Some(lifted.number))),
-            false => Ok((Arc::clone(plan), None)),
+        let side = |plan: &Arc<LogicalPlan>, reads: bool| {
+            if reads {
+                self.plan(plan).map(|lifted| (Arc::new(lifted.plan), Some(lifted.number)))
+            } else {
+                Ok((Arc::clone(plan), None))
+            }
         };
         let (left, left_number) = side(&join.left, reads_left)?;
         let (right, right_number) = side(&join.right, reads_right)?;
@@ -337,9 +340,12 @@ fn with_other_name(
     };
     let name = (2..).map(|count| format!("{UNITED} {count}")).find(is_free).expect("names do not end");
     let qualifier = TableReference::bare("mapstream");
-    let columns = right.schema().columns().into_iter().map(|column| match column == *number {
-        true => Expr::Column(column).alias_qualified(Some(qualifier.clone()), &name),
-        false => Expr::Column(column),
+    let columns = right.schema().columns().into_iter().map(|column| {
+        if column == *number {
+            Expr::Column(column).alias_qualified(Some(qualifier.clone()), &name)
+        } else {
+            Expr::Column(column)
+        }
     });
     let plan = Projection::try_new(columns.collect(), Arc::clone(right))?;
     Ok((LogicalPlan::Projection(plan), Column::new(Some(qualifier), name)))

@@ -30,10 +30,7 @@ impl MovingFloats {
     }
 
     fn add(&mut self, value: f64) {
-        self.younger_sum = match self.younger.is_empty() {
-            true => value,
-            false => self.younger_sum + value,
-        };
+        self.younger_sum = if self.younger.is_empty() { value } else { self.younger_sum + value };
         self.younger.push_back(value);
     }
 

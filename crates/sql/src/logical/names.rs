@@ -147,9 +147,10 @@ impl VisitorMut for Names<'_> {
             let first = usize::from(!collides && places.iter().all(is_same));
             let hides = places.len() > 1 || collides;
             for (number, place) in places.into_iter().enumerate() {
-                let alias = match hides && number >= first {
-                    true => format!("{name}{MARK}{}", number + 1),
-                    false => name.clone(),
+                let alias = if hides && number >= first {
+                    format!("{name}{MARK}{}", number + 1)
+                } else {
+                    name.clone()
                 };
                 let item = &mut select.projection[place];
                 if hides || is_unnamed(item) || is_field(item, relations.as_ref()) {

@@ -21,10 +21,13 @@ pub(super) fn with_nulls(plan: LogicalPlan) -> Result<LogicalPlan> {
         let schema = merge_schema(&[&filter.input]);
         let conditions = split_conjunction_owned(filter.predicate.clone()).into_iter();
         let conditions: Vec<Expr> = conditions
-            .map(|condition| match is_in(&condition) {
-                // DataFusion knows about NULL where the condition stands alone.
-                true => Ok(condition),
-                false => nested(condition, true, &schema),
+            .map(|condition| {
+                if is_in(&condition) {
+                    // DataFusion knows about NULL where the condition stands alone.
+                    Ok(condition)
+                } else {
+                    nested(condition, true, &schema)
+                }
             })
             .collect::<Result<_>>()?;
         match conjunction(conditions) {

@@ -135,10 +135,7 @@ impl ScalarUDFImpl for PlaceFunction {
                 "a point and a box: st_intersects(st_point(x, y), st_makeenvelope(0, 0, 10, 10))",
             ),
         };
-        match fits {
-            true => Ok(self.kind.result()),
-            false => plan_err!("{} takes {usage}", self.name()),
-        }
+        if fits { Ok(self.kind.result()) } else { plan_err!("{} takes {usage}", self.name()) }
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -66,16 +66,16 @@ impl ScalarUDFImpl for DivideFunction {
             Some(DataType::List(item) | DataType::LargeList(item)) => is_vector(item.data_type()),
             other => other.is_some_and(DataType::is_null),
         };
-        match are_points && arguments[1..].iter().all(|argument| argument.is_numeric() || argument.is_null())
-        {
-            true => Ok(vector_type()),
-            false => plan_err!(
+        if are_points && arguments[1..].iter().all(|argument| argument.is_numeric() || argument.is_null()) {
+            Ok(vector_type())
+        } else {
+            plan_err!(
                 "{} takes points, DOUBLE[][]{}: (SELECT {}(array_agg([x, y]){}) FROM history)",
                 self.name(),
                 if self.shape == Shape::Quad { "" } else { ", and the number of levels" },
                 self.name(),
                 if self.shape == Shape::Quad { "" } else { ", 4" }
-            ),
+            )
         }
     }
 
@@ -87,9 +87,10 @@ impl ScalarUDFImpl for DivideFunction {
         let least = arrays.get(2).map(|least| cast(least, &DataType::Float64)).transpose()?;
         let mut made = vectors();
         for row in 0..points.len() {
-            let splits = match points.is_valid(row) {
-                true => self.splits(&points.value(row), row, levels.as_ref(), least.as_ref())?,
-                false => None,
+            let splits = if points.is_valid(row) {
+                self.splits(&points.value(row), row, levels.as_ref(), least.as_ref())?
+            } else {
+                None
             };
             append(&mut made, splits.as_deref());
         }
@@ -172,9 +173,10 @@ impl ScalarUDFImpl for LocateFunction {
     }
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        match arguments.iter().all(is_vector) {
-            true => Ok(DataType::Int64),
-            false => plan_err!("{0} takes splits and a point: {0}(splits, [x, y])", self.name()),
+        if arguments.iter().all(is_vector) {
+            Ok(DataType::Int64)
+        } else {
+            plan_err!("{0} takes splits and a point: {0}(splits, [x, y])", self.name())
         }
     }
 

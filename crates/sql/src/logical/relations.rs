@@ -225,13 +225,15 @@ fn takes_key(function: &str) -> bool {
 
 /// Windows by time, or by count if a number of rows is given.
 fn windows(call: Call, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
-    match call.expressions.iter().any(|argument| rows_of(argument).is_some()) {
-        true => windows_by_count(call, context),
-        false if call.key.is_some() => Err(refuse(
+    if call.expressions.iter().any(|argument| rows_of(argument).is_some()) {
+        windows_by_count(call, context)
+    } else if call.key.is_some() {
+        Err(refuse(
             "key => ... is for windows by count; windows by time are the same for all keys",
             "write the key in GROUP BY",
-        )),
-        false => windows_by_time(call, context),
+        ))
+    } else {
+        windows_by_time(call, context)
     }
 }
 
@@ -332,12 +334,13 @@ fn windows_by_time(mut call: Call, context: &mut dyn RelationPlannerContext) -> 
 fn check_windows_of_row(kind: WindowKind) -> Result<()> {
     let WindowKind::Hop { size_ns, slide_ns, .. } = kind else { return Ok(()) };
     let windows = size_ns / slide_ns;
-    match windows <= WINDOWS_OF_ROW_MAX {
-        true => Ok(()),
-        false => plan_err!(
+    if windows <= WINDOWS_OF_ROW_MAX {
+        Ok(())
+    } else {
+        plan_err!(
             "hop puts each row into {windows} windows, but at most {WINDOWS_OF_ROW_MAX} are allowed; use a \
              longer slide or a smaller size"
-        ),
+        )
     }
 }
 

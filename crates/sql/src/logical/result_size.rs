@@ -149,9 +149,10 @@ impl Argument {
             ColumnarValue::Scalar(value) => (value.to_array()?, true),
             ColumnarValue::Array(values) => (ArrayRef::clone(values), false),
         };
-        let numbers = match values.data_type().is_integer() {
-            true => Some(cast(&values, &DataType::Int64)?.as_primitive::<Int64Type>().clone()),
-            false => None,
+        let numbers = if values.data_type().is_integer() {
+            Some(cast(&values, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+        } else {
+            None
         };
         Ok(Argument {
             sizes: sizes(values.as_ref()),
@@ -188,10 +189,7 @@ impl Argument {
         {
             inner = field.data_type();
         }
-        match inner.is_string() {
-            true => self.size(row),
-            false => self.elements(row) * TEXT_OF_ELEMENT,
-        }
+        if inner.is_string() { self.size(row) } else { self.elements(row) * TEXT_OF_ELEMENT }
     }
 
     fn as_text(&self, row: usize) -> Option<String> {

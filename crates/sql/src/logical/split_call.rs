@@ -83,11 +83,10 @@ pub(super) fn mergestream(
     call.arguments.finish(&[]).map_err(external)?;
     let is_mapped = is_mapped(&call.table);
     let input = context.plan(call.table)?;
-    match is_mapped || has_sub_streams(&input) {
-        true => Ok(input),
-        false => plan_err!(
-            "mergestream unites sub-streams, but got a stream: mergestream(operator(splitstream(...)))"
-        ),
+    if is_mapped || has_sub_streams(&input) {
+        Ok(input)
+    } else {
+        plan_err!("mergestream unites sub-streams, but got a stream: mergestream(operator(splitstream(...)))")
     }
 }
 

@@ -164,9 +164,10 @@ impl UserDefinedLogicalNodeCore for SplitStream {
     /// Sub-streams contain the rows unchanged, so unwanted rows need not be split; only their numbers are new. But whose
     /// turn it is depends on all rows.
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
-        match self.is_dealt {
-            true => self.schema.fields().iter().map(|field| field.name().clone()).collect(),
-            false => self.is_numbered.then(|| NUMBER.1.to_owned()).into_iter().collect(),
+        if self.is_dealt {
+            self.schema.fields().iter().map(|field| field.name().clone()).collect()
+        } else {
+            self.is_numbered.then(|| NUMBER.1.to_owned()).into_iter().collect()
         }
     }
 
@@ -187,9 +188,10 @@ impl UserDefinedLogicalNodeCore for SplitStream {
     }
 
     fn fmt_for_explain(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.is_dealt {
-            true => write!(formatter, "SplitStream: {} by round robin", self.partitions)?,
-            false => write!(formatter, "SplitStream: {} by {}", self.partitions, self.route)?,
+        if self.is_dealt {
+            write!(formatter, "SplitStream: {} by round robin", self.partitions)?
+        } else {
+            write!(formatter, "SplitStream: {} by {}", self.partitions, self.route)?
         }
         match &self.broadcast {
             Some(broadcast) => write!(formatter, ", broadcast {broadcast}"),
@@ -202,10 +204,7 @@ impl UserDefinedLogicalNodeCore for SplitStream {
         let route = exprs.next().unwrap_or_else(|| self.route.clone());
         let broadcast = self.broadcast.is_some().then(|| exprs.next()).flatten();
         let input = inputs.pop().unwrap_or_else(|| self.input.clone());
-        let schema = match self.is_numbered {
-            true => numbered_schema(&input)?,
-            false => Arc::clone(input.schema()),
-        };
+        let schema = if self.is_numbered { numbered_schema(&input)? } else { Arc::clone(input.schema()) };
         Ok(SplitStream { input, route, broadcast, schema, ..self.clone() })
     }
 }

@@ -209,9 +209,8 @@ fn postgres(pattern: &str, is_read: bool) -> std::result::Result<String, String>
 
 fn known(text: &str, is_short: bool) -> Option<(usize, &'static str)> {
     let begins = |part: &&Part| {
-        text.get(..part.name.len()).is_some_and(|start| match part.exact {
-            true => start == part.name,
-            false => start.eq_ignore_ascii_case(part.name),
+        text.get(..part.name.len()).is_some_and(|start| {
+            if part.exact { start == part.name } else { start.eq_ignore_ascii_case(part.name) }
         })
     };
     let part = POSTGRES.iter().find(begins)?;

@@ -99,10 +99,8 @@ fn keep_text(operand: &mut ast::Expr, is_negative: bool) {
 
 /// Whether a number would be read as a floating-point number, and that is another one.
 fn is_rounded(text: &str, is_negative: bool) -> bool {
-    let is_whole = match is_negative {
-        true => format!("-{text}").parse::<i64>().is_ok(),
-        false => text.parse::<u64>().is_ok(),
-    };
+    let is_whole =
+        if is_negative { format!("-{text}").parse::<i64>().is_ok() } else { text.parse::<u64>().is_ok() };
     let (Some(written), Ok(read)) = (decimal(text), text.parse::<f64>()) else { return false };
     !is_whole && decimal(&read.to_string()) != Some(written)
 }

@@ -168,10 +168,7 @@ impl Planner {
             if !is_own && before.refusal_of(sink).is_some() {
                 continue;
             }
-            let message = match is_own {
-                true => refusal,
-                false => format!("beside '{name}', {refusal}"),
-            };
+            let message = if is_own { refusal } else { format!("beside '{name}', {refusal}") };
             if !is_accepted && !self.is_best_effort(sink) {
                 let error = statement.error(name.span, message);
                 return Err(error.with_hint(

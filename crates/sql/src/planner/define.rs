@@ -65,17 +65,16 @@ impl Planner {
         let taken = self.catalog.relations.get(name.as_str()).is_some()
             || self.catalog.sinks.contains_key(name.as_str())
             || self.catalog.failed(RelationKind::View, name.as_str()).is_some();
-        match taken {
-            true if if_not_exists => Ok(true),
-            true if !or_replace => {
-                let error = statement.error(name.span, format!("'{name}' already exists"));
-                Err(error.of(Problem::Exists).with_hint("choose another name, or write CREATE OR REPLACE"))
-            }
-            _ if self.is_defined(RelationKind::Function, name.as_str()) => {
-                let error = statement.error(name.span, format!("'{name}' is a function"));
-                Err(error.of(Problem::Exists).with_hint("choose another name, or drop the function first"))
-            }
-            _ => Ok(false),
+        if taken && if_not_exists {
+            Ok(true)
+        } else if taken && !or_replace {
+            let error = statement.error(name.span, format!("'{name}' already exists"));
+            Err(error.of(Problem::Exists).with_hint("choose another name, or write CREATE OR REPLACE"))
+        } else if self.is_defined(RelationKind::Function, name.as_str()) {
+            let error = statement.error(name.span, format!("'{name}' is a function"));
+            Err(error.of(Problem::Exists).with_hint("choose another name, or drop the function first"))
+        } else {
+            Ok(false)
         }
     }
 
@@ -239,37 +238,35 @@ impl Planner {
         let what = kind.keyword().to_lowercase();
         let none = if kind == RelationKind::Places { "are" } else { "is" };
         let missing = format!("there {none} no {what} '{name}'");
-        match self.is_defined(kind, name.as_str()) {
-            false if if_exists => Ok(Reply::Done(missing)),
-            false => {
-                let hint =
-                    self.kind_of(name.as_str()).map(|kind| format!("write DROP {} {name}", kind.keyword()));
-                let error = statement.error(name.span, missing).of(Problem::UnknownRelation);
-                Err(error.with_optional_hint(hint))
+        if !self.is_defined(kind, name.as_str()) {
+            if if_exists {
+                return Ok(Reply::Done(missing));
             }
-            true => {
-                match kind {
-                    RelationKind::Places => drop(self.catalog.places.remove(name.as_str())),
-                    RelationKind::Function => {
-                        if let Some((message, hint)) = self.used(name) {
-                            return Err(statement.error(name.span, message).with_hint(hint));
-                        }
-                        drop(self.catalog.defined.remove(name.as_str()));
-                    }
-                    RelationKind::Pool => {
-                        if let Some(sink) = self.user_of_pool(name.as_str()) {
-                            let message = format!("sink '{sink}' runs in pool '{name}'");
-                            return Err(statement.error(name.span, message).with_hint("drop the sink first"));
-                        }
-                        drop(self.catalog.pools.remove(name.as_str()));
-                    }
-                    RelationKind::Sink => drop(Arc::make_mut(&mut self.catalog.sinks).remove(name.as_str())),
-                    _ => drop(self.catalog.relations.remove(name.as_str())),
-                }
-                self.catalog.forget_failed(kind, name.as_str());
-                Ok(Reply::Done(format!("{what} {name} dropped")))
-            }
+            let hint =
+                self.kind_of(name.as_str()).map(|kind| format!("write DROP {} {name}", kind.keyword()));
+            let error = statement.error(name.span, missing).of(Problem::UnknownRelation);
+            return Err(error.with_optional_hint(hint));
         }
+        match kind {
+            RelationKind::Places => drop(self.catalog.places.remove(name.as_str())),
+            RelationKind::Function => {
+                if let Some((message, hint)) = self.used(name) {
+                    return Err(statement.error(name.span, message).with_hint(hint));
+                }
+                drop(self.catalog.defined.remove(name.as_str()));
+            }
+            RelationKind::Pool => {
+                if let Some(sink) = self.user_of_pool(name.as_str()) {
+                    let message = format!("sink '{sink}' runs in pool '{name}'");
+                    return Err(statement.error(name.span, message).with_hint("drop the sink first"));
+                }
+                drop(self.catalog.pools.remove(name.as_str()));
+            }
+            RelationKind::Sink => drop(Arc::make_mut(&mut self.catalog.sinks).remove(name.as_str())),
+            _ => drop(self.catalog.relations.remove(name.as_str())),
+        }
+        self.catalog.forget_failed(kind, name.as_str());
+        Ok(Reply::Done(format!("{what} {name} dropped")))
     }
 }
 

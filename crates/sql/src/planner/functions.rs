@@ -28,14 +28,15 @@ impl Planner {
     ) -> Result<Reply, TextError> {
         let name = create.name.as_str();
         let failed = self.catalog.failed(RelationKind::Function, name).is_some();
-        match failed || self.catalog.defined.contains_key(name) {
-            true if create.if_not_exists => return Ok(Reply::Done(format!("'{name}' already exists"))),
-            true if !create.or_replace => {
+        if failed || self.catalog.defined.contains_key(name) {
+            if create.if_not_exists {
+                return Ok(Reply::Done(format!("'{name}' already exists")));
+            }
+            if !create.or_replace {
                 let error = statement.error(create.name.span, format!("function '{name}' already exists"));
                 let hint = "choose another name, or write CREATE OR REPLACE";
                 return Err(error.of(Problem::Exists).with_hint(hint));
             }
-            _ => {}
         }
         self.check_name(create, statement)?;
         let uses = self.uses(create, statement)?;
@@ -118,11 +119,14 @@ impl Planner {
         let is_relation = catalog.relations.get(name).is_some()
             || catalog.sinks.contains_key(name)
             || catalog.failed(RelationKind::View, name).is_some();
-        let taken = match is_relation {
-            true => Some(format!("'{name}' already exists and is not a function")),
-            false if is_function => Some(format!("'{name}' is a function of the language")),
-            false if !is_called(create) => Some(format!("`{name}` is a word of the language")),
-            false => None,
+        let taken = if is_relation {
+            Some(format!("'{name}' already exists and is not a function"))
+        } else if is_function {
+            Some(format!("'{name}' is a function of the language"))
+        } else if !is_called(create) {
+            Some(format!("`{name}` is a word of the language"))
+        } else {
+            None
         };
         match taken {
             None => Ok(()),

@@ -240,9 +240,10 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, String> {
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     let mut bytes = Vec::new();
     file.take(MODULE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    match bytes.len() > MODULE_BYTES_MAX {
-        true => Err(format!("it has {} bytes, but a module has at most {MODULE_BYTES_MAX}", kind.len())),
-        false => Ok(bytes),
+    if bytes.len() > MODULE_BYTES_MAX {
+        Err(format!("it has {} bytes, but a module has at most {MODULE_BYTES_MAX}", kind.len()))
+    } else {
+        Ok(bytes)
     }
 }
 

@@ -289,10 +289,7 @@ impl Planner {
     /// If the queries cannot run together.
     pub fn pipeline(&self) -> Result<Option<Pipeline>, Cause> {
         let requests = self.requests()?;
-        match requests.is_empty() {
-            true => Ok(None),
-            false => self.pipeline_for(requests).and_then(may_start).map(Some),
-        }
+        if requests.is_empty() { Ok(None) } else { self.pipeline_for(requests).and_then(may_start).map(Some) }
     }
 
     /// As [`pipeline`](Planner::pipeline), with these sinks and materialized views only.
@@ -326,9 +323,12 @@ impl Planner {
         let opens_files = self.opens_files;
         let catalog @ Catalog { relations, functions, defined, registry, .. } = &self.catalog;
         let known = Arc::clone(&catalog.connectors);
-        let open = move |name: &str| match opens_files {
-            true => connectors::by_path(name, &known.formats),
-            false => connectors::refused_path(name),
+        let open = move |name: &str| {
+            if opens_files {
+                connectors::by_path(name, &known.formats)
+            } else {
+                connectors::refused_path(name)
+            }
         };
         let provider = Provider::new(relations, functions, defined, registry, &open, opens_files);
         body(&provider.with_failed(catalog.failed_names()))
@@ -395,9 +395,10 @@ impl Planner {
         memory: &MemoryBudget,
         statement: &Statement,
     ) -> Result<Reply, DataFusionError> {
-        let answer = match self.answers_in_batches {
-            true => read_static_in_batches(plan, memory, &self.turns, statement)?,
-            false => Answer::Whole(read_static_in_turns(plan, memory, &*self.turns)?),
+        let answer = if self.answers_in_batches {
+            read_static_in_batches(plan, memory, &self.turns, statement)?
+        } else {
+            Answer::Whole(read_static_in_turns(plan, memory, &*self.turns)?)
         };
         Ok(match answer {
             Answer::Whole(rows) => Reply::Rows(shown_rows(rows)?),

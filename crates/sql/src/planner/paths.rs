@@ -39,10 +39,7 @@ impl Planner {
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
         // `IF NOT EXISTS` of a function that exists does not need the file.
-        let whole = match self.catalog.stays(statement) {
-            true => None,
-            false => self.with_code_of_file(statement)?,
-        };
+        let whole = if self.catalog.stays(statement) { None } else { self.with_code_of_file(statement)? };
         if let Some(whole) = whole {
             return self.execute_as_written(&whole);
         }

@@ -42,14 +42,15 @@ impl Planner {
     ) -> Result<Reply, TextError> {
         let name = create.name.as_str();
         let failed = self.catalog.failed(RelationKind::Pool, name).is_some();
-        match failed || self.catalog.pools.contains_key(name) {
-            true if create.if_not_exists => return Ok(Reply::Done(format!("'{name}' already exists"))),
-            true if !create.or_replace => {
+        if failed || self.catalog.pools.contains_key(name) {
+            if create.if_not_exists {
+                return Ok(Reply::Done(format!("'{name}' already exists")));
+            }
+            if !create.or_replace {
                 let error = statement.error(create.name.span, format!("pool '{name}' already exists"));
                 let error = error.of(Problem::Exists);
                 return Err(error.with_hint("choose another name, or write CREATE OR REPLACE"));
             }
-            _ => {}
         }
         let settings = settings(name, &create.options)?;
         settings.check().map_err(|error| statement.error(create.name.span, error.to_string()))?;

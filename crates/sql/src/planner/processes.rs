@@ -31,13 +31,14 @@ impl Planner {
     ) -> Result<Reply, TextError> {
         let name = create.name.as_str();
         let failed = self.catalog.failed(RelationKind::Places, name).is_some();
-        match failed || self.catalog.places.contains_key(name) {
-            true if create.if_not_exists => return Ok(Reply::Done(format!("'{name}' already exists"))),
-            true if !create.or_replace => {
+        if failed || self.catalog.places.contains_key(name) {
+            if create.if_not_exists {
+                return Ok(Reply::Done(format!("'{name}' already exists")));
+            }
+            if !create.or_replace {
                 let error = statement.error(create.name.span, format!("places '{name}' already exist"));
                 return Err(error.with_hint("choose another name, or write CREATE OR REPLACE"));
             }
-            _ => {}
         }
         let member = |place: &PlaceName| match place {
             PlaceName::Number(number) => Ok(PlaceMember::Place(*number)),

@@ -73,10 +73,7 @@ impl Planner {
                     .with_hint("EXPLAIN SELECT ..., CREATE VIEW ..., CREATE SINK ... or INSERT INTO ..."));
             }
         };
-        match analyze {
-            true => Ok(Reply::Analyze(Box::new(prepared))),
-            false => Ok(Reply::Text(prepared.explain())),
-        }
+        if analyze { Ok(Reply::Analyze(Box::new(prepared))) } else { Ok(Reply::Text(prepared.explain())) }
     }
 
     /// The plan of a sink or view of the catalogue.
@@ -104,10 +101,7 @@ impl Planner {
         }
         let is_generator = self.catalog.relations.get(name.as_str()).is_none()
             && self.catalog.registry.generators.contains_key(name.as_str());
-        let query = match is_generator {
-            true => select_call(name, statement)?,
-            false => select_all(name, statement)?,
-        };
+        let query = if is_generator { select_call(name, statement)? } else { select_all(name, statement)? };
         let plan = self.plan(&query, statement)?;
         let fields = plan.schema().fields().clone();
         let names: Vec<String> = fields.iter().map(|field| header(field.name())).collect();

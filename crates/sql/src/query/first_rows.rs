@@ -131,12 +131,13 @@ impl Sink for FirstRowsSink {
             shared.batches = vec![rows];
         }
         let kept = shared.rows.min(self.first.count);
-        match kept <= self.rows_max {
-            true => Ok(()),
-            false => Err(Cause::resource(format!(
+        if kept <= self.rows_max {
+            Ok(())
+        } else {
+            Err(Cause::resource(format!(
                 "LIMIT {} keeps more than {} rows in memory; raise max_result_rows, or write to a file",
                 self.first.count, self.rows_max
-            ))),
+            )))
         }
     }
 

@@ -44,8 +44,9 @@ fn fitted(column: &ArrayRef, field: &FieldRef) -> Result<ArrayRef, Cause> {
         let said = said.trim_start_matches("Cast error: ").trim_start_matches("Parser error: ");
         Cause::user(format!("{name}: {said}")).with_source(error)
     })?;
-    match !field.is_nullable() && fitted.null_count() > 0 {
-        true => Err(Cause::user(format!("{name}: the column is NOT NULL, and a row has NULL"))),
-        false => Ok(fitted),
+    if !field.is_nullable() && fitted.null_count() > 0 {
+        Err(Cause::user(format!("{name}: the column is NOT NULL, and a row has NULL")))
+    } else {
+        Ok(fitted)
     }
 }

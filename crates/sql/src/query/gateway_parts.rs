@@ -44,16 +44,17 @@ pub(crate) fn only_entrance(plan: &LogicalPlan) -> Result<Option<String>> {
     let entrances = entrances(plan);
     let mut gateways = entrances.iter().map(|(gateway, _)| gateway);
     let first = gateways.next().cloned().flatten();
-    match gateways.all(|gateway| *gateway == first) {
-        true => Ok(first),
-        false => Err(refuse(
+    if gateways.all(|gateway| *gateway == first) {
+        Ok(first)
+    } else {
+        Err(refuse(
             format!(
                 "a sink runs in one process, and this one needs rows that enter at several places ({})",
                 places(&entrances)
             ),
             "create a sink for each gateway, each with a destination of its own; or put the rows into a view with \
              UNION ALL, and follow that with SUBSCRIBE",
-        )),
+        ))
     }
 }
 
@@ -94,9 +95,10 @@ pub(crate) fn gateway_parts(plan: &LogicalPlan) -> Result<Vec<GatewayPart>> {
         };
         // A subquery of a condition over all parts may need the rows of another gateway.
         let entrances = entrances(&plan);
-        match entrances.iter().all(|(entrance, _)| entrance.as_ref() == Some(&gateway)) {
-            true => Ok(GatewayPart { gateway, plan }),
-            false => Err(not_divided(&entrances)),
+        if entrances.iter().all(|(entrance, _)| entrance.as_ref() == Some(&gateway)) {
+            Ok(GatewayPart { gateway, plan })
+        } else {
+            Err(not_divided(&entrances))
         }
     };
     parts.into_iter().map(together).collect()

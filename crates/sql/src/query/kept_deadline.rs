@@ -132,12 +132,11 @@ impl KeptDeadline {
     /// What has changed since it was planned.
     pub fn describe(&self) -> String {
         let state = self.lock();
-        let pool = match state.has_earlier_pool {
-            true => {
-                "its pool was replaced since it started: until it starts again, it runs in the earlier one, and the \
+        let pool = if state.has_earlier_pool {
+            "its pool was replaced since it started: until it starts again, it runs in the earlier one, and the \
                  bound counts what ran beside it before\n"
-            }
-            false => "",
+        } else {
+            ""
         };
         if state.analysed.is_none() {
             return pool.to_owned();

@@ -233,10 +233,8 @@ fn translated(
     let plans: Vec<&LogicalPlan> = queries.iter().map(|(_, plan)| plan).collect();
     let mut translator = Translator::new(name, &plans, limits(context))?;
     let null_results = FaultLog::default();
-    translator.failed_results = match ends_with_error {
-        true => FailedResults::Stop,
-        false => FailedResults::Null(null_results.clone()),
-    };
+    translator.failed_results =
+        if ends_with_error { FailedResults::Stop } else { FailedResults::Null(null_results.clone()) };
     let mut outputs = Vec::new();
     for (name, query) in queries {
         let relation = translator.output(query)?;

@@ -166,12 +166,11 @@ pub(crate) fn config(output: &Output, retained: &Retained, rows_max: usize) -> R
     let default = Retention::default();
     let versions_max = retained.versions_max.unwrap_or(default.versions_max);
     // A view that says how much it keeps drops its oldest rows; any other is complete, or fails.
-    let retention = match retained.time.is_some() || retained.bytes_max.is_some() {
-        true => {
-            let bytes_max = retained.bytes_max.unwrap_or(default.bytes_max);
-            Retention { time: retained.time, bytes_max, versions_max, ..default }
-        }
-        false => Retention { bytes_max: usize::MAX, rows_max, versions_max, is_strict: true, time: None },
+    let retention = if retained.time.is_some() || retained.bytes_max.is_some() {
+        let bytes_max = retained.bytes_max.unwrap_or(default.bytes_max);
+        Retention { time: retained.time, bytes_max, versions_max, ..default }
+    } else {
+        Retention { bytes_max: usize::MAX, rows_max, versions_max, is_strict: true, time: None }
     };
     let divided = |fragments| fragmented::fragmentation(fragments, output);
     Ok(StoreConfig {

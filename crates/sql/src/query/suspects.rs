@@ -24,8 +24,9 @@ pub(crate) fn suspects(rows: &Skips, journal: &Path) -> Option<String> {
 fn spelled_out(positions: &Positions) -> String {
     let ranges = positions.ranges();
     let told: Positions = ranges.iter().take(RANGES_MAX).cloned().collect();
-    match ranges.len() > RANGES_MAX {
-        true => format!("{told}, ... up to {}", ranges[ranges.len() - 1].end - 1),
-        false => told.to_string(),
+    if ranges.len() > RANGES_MAX {
+        format!("{told}, ... up to {}", ranges[ranges.len() - 1].end - 1)
+    } else {
+        told.to_string()
     }
 }

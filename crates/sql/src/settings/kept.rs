@@ -50,10 +50,7 @@ impl Settings {
                 return Err(damaged(Malformed));
             }
         }
-        match fields.0.is_empty() {
-            true => Ok(settings),
-            false => Err(damaged(Malformed)),
-        }
+        if fields.0.is_empty() { Ok(settings) } else { Err(damaged(Malformed)) }
     }
 
     fn entries(&self) -> Vec<Entry> {

@@ -145,9 +145,10 @@ impl Settings {
         let defaults = Settings::default();
         let listed = |setting: &Setting| {
             let listed = ListedOption::from(&setting.definition);
-            match listed.default.is_empty() {
-                true => ListedOption { default: (setting.show)(&defaults), ..listed },
-                false => listed,
+            if listed.default.is_empty() {
+                ListedOption { default: (setting.show)(&defaults), ..listed }
+            } else {
+                listed
             }
         };
         OptionGroup {

@@ -61,10 +61,7 @@ fn options_named(cursor: &mut Cursor<'_>) -> Result<Vec<Name>, TextError> {
     while cursor.take_symbol(&Token::Comma) {
         names.push(Options::key(cursor, "the name of an option")?);
     }
-    match cursor.take_symbol(&Token::RParen) {
-        true => Ok(names),
-        false => Err(cursor.unexpected("`,` or `)`")),
-    }
+    if cursor.take_symbol(&Token::RParen) { Ok(names) } else { Err(cursor.unexpected("`,` or `)`")) }
 }
 
 /// The kind of what is altered, started or stopped, as it is `done` to it.

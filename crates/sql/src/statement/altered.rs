@@ -123,16 +123,12 @@ fn edit_of_options(
     if let AlterChange::Set(new) = &alter.change {
         entries.extend(new.iter().map(|entry| text_of(statement, entry.name.span.to(entry.value_span))));
     }
-    let new = match entries.is_empty() {
-        true => String::new(),
-        false => format!("WITH ({})", entries.join(", ")),
-    };
-    match options.is_empty() {
-        false => (options.span.bytes(), new),
-        true => {
-            let end = definition.span.end.byte as usize;
-            // On a line of its own: the last one may end with a comment.
-            (end..end, if new.is_empty() { new } else { format!("\n{new}") })
-        }
+    let new = if entries.is_empty() { String::new() } else { format!("WITH ({})", entries.join(", ")) };
+    if options.is_empty() {
+        let end = definition.span.end.byte as usize;
+        // On a line of its own: the last one may end with a comment.
+        (end..end, if new.is_empty() { new } else { format!("\n{new}") })
+    } else {
+        (options.span.bytes(), new)
     }
 }

@@ -49,9 +49,10 @@ impl VisitorMut for Calls {
                 let schema = std::mem::replace(&mut **expr, null());
                 let path = call("current_schemas", vec![Expr::value(Value::Boolean(false))]);
                 let is_in = call("array_has", vec![path, schema]);
-                *expression = match negated {
-                    true => Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(is_in) },
-                    false => is_in,
+                *expression = if *negated {
+                    Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(is_in) }
+                } else {
+                    is_in
                 };
             }
             Expr::Function(call) => {

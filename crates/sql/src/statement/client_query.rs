@@ -363,10 +363,12 @@ fn as_regclass(expression: &Expr) -> Expr {
     };
     let is_number =
         matches!(expression, Expr::Function(call) if last(&call.name).as_deref() == Some("to_regclass"));
-    match is_text {
-        _ if is_number => expression.clone(),
-        true => call("to_regclass", vec![cast(expression.clone(), DataType::Varchar(None))]),
-        false => call("regclass_name", vec![expression.clone()]),
+    if is_number {
+        expression.clone()
+    } else if is_text {
+        call("to_regclass", vec![cast(expression.clone(), DataType::Varchar(None))])
+    } else {
+        call("regclass_name", vec![expression.clone()])
     }
 }
 

@@ -180,9 +180,10 @@ impl Head {
         let name = cursor.relation_name(what)?;
         let (input, parameters) = parameters(cursor)?;
         cursor.expect("RETURNS")?;
-        let result = match cursor.take(&["TABLE"]) {
-            true => FunctionResult::Rows(columns(cursor)?),
-            false => FunctionResult::Value(data_type(cursor)?),
+        let result = if cursor.take(&["TABLE"]) {
+            FunctionResult::Rows(columns(cursor)?)
+        } else {
+            FunctionResult::Value(data_type(cursor)?)
         };
         Ok(Head { name, or_replace, if_not_exists, is_aggregate: false, input, parameters, result })
     }
@@ -301,10 +302,7 @@ fn language(cursor: &mut Cursor<'_>) -> Result<bool, TextError> {
     if !cursor.take(&["LANGUAGE"]) {
         return Ok(false);
     }
-    match cursor.take(&["SQL"]) {
-        true => Ok(true),
-        false => Err(cursor.unexpected("`SQL` or `wasm`")),
-    }
+    if cursor.take(&["SQL"]) { Ok(true) } else { Err(cursor.unexpected("`SQL` or `wasm`")) }
 }
 
 fn body(

@@ -49,9 +49,10 @@ pub(super) fn read(cursor: &mut Cursor<'_>, options: Options) -> Result<Function
     let first = cursor.here();
     let code = code(cursor)?;
     let code_span = cursor.since(first);
-    let symbol = match cursor.take_symbol(&Token::Comma) {
-        true => Some(text(cursor, "the name that the module exports the function by, in '...'")?),
-        false => None,
+    let symbol = if cursor.take_symbol(&Token::Comma) {
+        Some(text(cursor, "the name that the module exports the function by, in '...'")?)
+    } else {
+        None
     };
     if !is_before {
         cursor.expect("LANGUAGE")?;
@@ -66,9 +67,10 @@ fn code(cursor: &mut Cursor<'_>) -> Result<Code, TextError> {
         return decoded(cursor);
     }
     let (text, _) = text(cursor, "a file in '...', a module in $$...$$, or decode('...', 'base64')")?;
-    match text.trim_start().starts_with('(') {
-        true => Ok(Code::Bytes(text.into_bytes().into())),
-        false => Ok(Code::File(text)),
+    if text.trim_start().starts_with('(') {
+        Ok(Code::Bytes(text.into_bytes().into()))
+    } else {
+        Ok(Code::File(text))
     }
 }
 

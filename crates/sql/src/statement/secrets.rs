@@ -74,10 +74,7 @@ impl Secrets {
     /// The same error without the values. What a library said is left out, for it may contain them.
     pub fn mask_cause(&self, cause: Cause) -> Cause {
         let message = self.mask(&cause.message);
-        match message == *cause.message {
-            true => cause,
-            false => Cause::new(cause.fault, message),
-        }
+        if message == *cause.message { cause } else { Cause::new(cause.fault, message) }
     }
 
     /// The same error without the values.

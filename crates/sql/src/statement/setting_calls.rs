@@ -48,12 +48,11 @@ impl Statement {
             }
             _ => Vec::new(),
         };
-        match calls.len() == all.0 {
-            true => Ok(calls),
-            false => {
-                let message = "set_config takes constants, and stands alone in SELECT set_config(...)";
-                Err(self.error(self.span, message).with_hint("write SET name = value"))
-            }
+        if calls.len() == all.0 {
+            Ok(calls)
+        } else {
+            let message = "set_config takes constants, and stands alone in SELECT set_config(...)";
+            Err(self.error(self.span, message).with_hint("write SET name = value"))
         }
     }
 }

@@ -32,9 +32,12 @@ fn under_one_clock(stores: &[&StoredRows]) -> Vec<Result<Version, Cause>> {
     ends.dedup();
     let mut found = Vec::new();
     for end in ends {
-        let version = |(stored, reached): (&&StoredRows, &u64)| match *reached >= end {
-            true => stored.reader().before_cycle(end),
-            false => Err(is_behind(stored.name(), *reached, end)),
+        let version = |(stored, reached): (&&StoredRows, &u64)| {
+            if *reached >= end {
+                stored.reader().before_cycle(end)
+            } else {
+                Err(is_behind(stored.name(), *reached, end))
+            }
         };
         found = stores.iter().zip(&reached).map(version).collect();
         let is_kept = |(version, reached): (&Result<Version, Cause>, &u64)| *reached < end || version.is_ok();

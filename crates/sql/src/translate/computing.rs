@@ -80,12 +80,13 @@ fn in_turn<T>(runtime: &Runtime, work: impl Future<Output = Result<T>>, turn: &m
 /// The plan, with pauses also behind what makes many rows out of few, and between the pieces of a join that makes few out of many
 /// pairs: what reads tables pauses now and then by itself. Sorts get rows of their own.
 fn for_reading(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    plan.rewrite_up(|node| match node.children().len() > 1 || node.is::<UnnestExec>() {
-        true => {
+    plan.rewrite_up(|node| {
+        if node.children().len() > 1 || node.is::<UnnestExec>() {
             let node = small_batches::of_join(node)?;
             Ok(Transformed::yes(Arc::new(CooperativeExec::new(node)) as Arc<dyn ExecutionPlan>))
+        } else {
+            own_rows::of_sort(node).map(Transformed::yes)
         }
-        false => own_rows::of_sort(node).map(Transformed::yes),
     })
     .data()
 }

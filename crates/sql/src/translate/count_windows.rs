@@ -91,13 +91,14 @@ pub(super) fn is_by_count(aggregate: &Aggregate, input: &Relation, schema: &DFSc
         aggregate.group_expr.iter().map(|group| as_column(group, schema)).filter(is_key).collect();
     keys.sort_unstable();
     keys.dedup();
-    match keys.len() == window.keys {
-        true => Ok(true),
-        false => Err(refuse(
+    if keys.len() == window.keys {
+        Ok(true)
+    } else {
+        Err(refuse(
             "rows are grouped by the bounds of a window by count and not by its key, but each key has windows of its \
              own, which are complete at different times",
             "add the columns of key => ... to GROUP BY",
-        )),
+        ))
     }
 }
 

@@ -40,9 +40,10 @@ pub(crate) fn in_plan(plan: LogicalPlan) -> Result<LogicalPlan> {
                     None => Transformed::no(part),
                 })
             })?;
-            Ok(match replaced.transformed {
-                true => replaced.update_data(|expression| name.restore(expression)),
-                false => replaced,
+            Ok(if replaced.transformed {
+                replaced.update_data(|expression| name.restore(expression))
+            } else {
+                replaced
             })
         })
     })

@@ -119,20 +119,18 @@ pub(super) fn of_written_windows(
     let conditions = filters.iter().flat_map(split_conjunction).cloned();
     let (windows, rows): (Vec<Expr>, Vec<Expr>) =
         conditions.partition(|condition| has_bound(condition) && is_of_group(condition));
-    match windows.is_empty() {
-        true => (filters, windows),
-        false => (rows, windows),
-    }
+    if windows.is_empty() { (filters, windows) } else { (rows, windows) }
 }
 
 /// Windows without rows exist only where rows are grouped by them, so what reads the rows has to keep a bound.
 pub(super) fn check_empty_windows(input: &Relation, is_kept: bool) -> Result<()> {
     let is_empty = |role: &Role| role.window().is_some_and(|window| window.empty.is_some());
-    match !is_kept && input.roles.iter().any(is_empty) {
-        false => Ok(()),
-        true => Err(refuse(
+    if !is_kept && input.roles.iter().any(is_empty) {
+        Err(refuse(
             "empty => ... has no effect if rows are not grouped by their windows",
             "add window_end to GROUP BY",
-        )),
+        ))
+    } else {
+        Ok(())
     }
 }

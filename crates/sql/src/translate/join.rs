@@ -244,10 +244,8 @@ impl Translator {
             }));
         }
         let relation = self.with_computed_bounds(relation, plan, &places)?;
-        let relation = match all.len() == columns {
-            true => relation,
-            false => self.compute(relation, schema, &[], &all, None)?,
-        };
+        let relation =
+            if all.len() == columns { relation } else { self.compute(relation, schema, &[], &all, None)? };
         Ok(Side { relation, keys: places, columns })
     }
 
@@ -287,9 +285,10 @@ impl Translator {
         debug_assert!(own_second <= second_columns);
         let first_places = 0..first.columns;
         let second_places = first_all..first_all + own_second;
-        let places: Vec<usize> = match swapped {
-            false => first_places.chain(second_places).collect(),
-            true => second_places.chain(first_places).collect(),
+        let places: Vec<usize> = if swapped {
+            second_places.chain(first_places).collect()
+        } else {
+            first_places.chain(second_places).collect()
         };
         let selected = self.select(joined, &places, &join.schema)?;
         Ok(Relation { schema: schema_of(&join.schema), ..selected })

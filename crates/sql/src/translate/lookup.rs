@@ -61,9 +61,10 @@ impl Translator {
         let dimension = Arc::new(dimension.counted(&self.limits.memory).map_err(limit_reached)?);
         let (stream_output, table_output) =
             ((0..stream.columns).map(LookupColumn::Stream), (0..shown_columns).map(LookupColumn::Dimension));
-        let columns: Vec<LookupColumn> = match swapped {
-            false => stream_output.chain(table_output).collect(),
-            true => table_output.chain(stream_output).collect(),
+        let columns: Vec<LookupColumn> = if swapped {
+            table_output.chain(stream_output).collect()
+        } else {
+            stream_output.chain(table_output).collect()
         };
         let residual = self.condition(join.filter.as_ref(), &stream, stream_plan, table_plan)?;
         let spec = LookupSpec {

@@ -288,9 +288,10 @@ const NAME_BYTES_MAX: usize = 4000;
 
 /// A name that a message can show, although constants of megabytes may be in it. It is as stable as the whole one.
 fn shortened(name: &str) -> String {
-    match name.len() > NAME_BYTES_MAX {
-        true => format!("{}... ({:016x})", &name[..name.floor_char_boundary(NAME_BYTES_MAX)], checksum(name)),
-        false => name.to_owned(),
+    if name.len() > NAME_BYTES_MAX {
+        format!("{}... ({:016x})", &name[..name.floor_char_boundary(NAME_BYTES_MAX)], checksum(name))
+    } else {
+        name.to_owned()
     }
 }
 

@@ -52,10 +52,8 @@ impl Translator {
             let function = self.running(function, &mut all, schema)?;
             specs.push(FunctionSpec { name: field.name().clone(), function });
         }
-        let rows = match all.len() == inputs {
-            true => relation,
-            false => self.compute(relation, schema, &[], &all, None)?,
-        };
+        let rows =
+            if all.len() == inputs { relation } else { self.compute(relation, schema, &[], &all, None)? };
         let partitions = self.partitions(keys.len());
         let spec = OverSpec {
             schema: Arc::clone(&rows.schema),
@@ -129,15 +127,16 @@ impl Translator {
                 }
             };
             let counts_rows = matches!(params.args.as_slice(), [Expr::Literal(value, _)] if !value.is_null());
-            let column = match aggregate == RunningAggregate::Count && counts_rows {
-                true => None,
-                false => match params.args.first() {
+            let column = if aggregate == RunningAggregate::Count && counts_rows {
+                None
+            } else {
+                match params.args.first() {
                     Some(argument) if aggregate == RunningAggregate::Avg => {
                         let exact = with_whole_numbers(argument, schema)?;
                         Some(self.place(all, &exact, schema))
                     }
                     _ => Some(column(all)?),
-                },
+                }
             };
             let filter = params.filter.as_deref().map(|filter| self.place(all, filter, schema));
             return Ok(Function::Aggregate { aggregate, column, filter, frame: frame? });

@@ -134,14 +134,15 @@ fn check_filters(relation: &Relation, filters: &[Expr], schema: &DFSchema) -> Re
                 place.is_some_and(|place| keys.as_ref().is_some_and(|keys| keys.contains(&place)));
         }
     }
-    match on_keys_only {
-        true => Ok(()),
-        false => Err(refuse(
+    if on_keys_only {
+        Ok(())
+    } else {
+        Err(refuse(
             "a condition on the changing values of a table (an aggregate without a window) would have to \
              retract rows that passed before",
             "also group by a window, or keep the table with CREATE MATERIALIZED VIEW and apply the condition \
              when reading it",
-        )),
+        ))
     }
 }
 
@@ -149,12 +150,13 @@ fn check_filters(relation: &Relation, filters: &[Expr], schema: &DFSchema) -> Re
 fn check_sessions(relation: &Relation, filters: &[Expr]) -> Result<()> {
     let pending = relation.roles.iter().filter_map(|role| role.window());
     let mut sessions = pending.filter(|window| window.size_ns().is_none() && !window.is_computed);
-    match !filters.is_empty() && sessions.next().is_some() {
-        false => Ok(()),
-        true => Err(refuse(
+    if !filters.is_empty() && sessions.next().is_some() {
+        Err(refuse(
             "the filter applies to rows of sessions before the sessions are complete",
             "filter first: session((SELECT * FROM clicks WHERE ...), event_time, INTERVAL '5 minutes')",
-        )),
+        ))
+    } else {
+        Ok(())
     }
 }
 
@@ -171,12 +173,13 @@ fn describe(filters: &[Expr], columns: &[Expr], places: &[Option<usize>]) -> Str
         .filter(|(_, place)| place.is_none())
         .map(|(column, _)| column.to_string())
         .collect();
-    match computed.is_empty() {
-        true => parts.push(format!(
+    if computed.is_empty() {
+        parts.push(format!(
             "columns {}",
             columns.iter().map(|c| c.schema_name().to_string()).collect::<Vec<_>>().join(", ")
-        )),
-        false => parts.push(format!("compute {}", computed.join(", "))),
+        ))
+    } else {
+        parts.push(format!("compute {}", computed.join(", ")))
     }
     crate::logical::shown_text(&parts.join(", "))
 }

@@ -29,9 +29,10 @@ pub(crate) fn read_scalar_subqueries(
                 }
                 _ => Ok(Transformed::no(part)),
             })?;
-            Ok(match replaced.transformed {
-                true => replaced.update_data(|expression| name.restore(expression)),
-                false => replaced,
+            Ok(if replaced.transformed {
+                replaced.update_data(|expression| name.restore(expression))
+            } else {
+                replaced
             })
         })
     })
@@ -42,13 +43,14 @@ pub(crate) fn read_scalar_subqueries(
 pub(super) fn refuse_subqueries(plan: &LogicalPlan) -> Result<()> {
     plan.look_through(|node| {
         node.look_through_expressions(|expression| {
-            match expression.contains(|part| Ok(is_subquery(part)))? {
-                false => Ok(TreeNodeRecursion::Continue),
-                true => Err(refuse(
+            if expression.contains(|part| Ok(is_subquery(part)))? {
+                Err(refuse(
                     "a scalar subquery must not change, but what this one reads changes while the query runs",
                     "if what it reads does not change, declare it with CREATE TABLE; otherwise, join with an \
                  aggregate",
-                )),
+                ))
+            } else {
+                Ok(TreeNodeRecursion::Continue)
             }
         })
     })

@@ -200,14 +200,11 @@ impl Translator {
                     return plan_err!("'{}' does not belong to this catalogue", scan.table_name);
                 };
                 if let Some(given) = self.given_stream(&source.definition) {
-                    return match source.late && given.late.is_none() {
-                        false => Ok(TreeNodeRecursion::Continue),
-                        true => Err(refuse(
+                    return if source.late && given.late.is_none() { Err(refuse(
                             format!("the late rows of '{}' are counted and not kept", source.definition.name),
                             "read late() in the first query that reads a source which SQL declares; the program's own \
                              streams do not keep them",
-                        )),
-                    };
+                        )) } else { Ok(TreeNodeRecursion::Continue) };
                 }
                 let same = |known: &(ScannedSource, BTreeSet<usize>, bool)| {
                     Arc::ptr_eq(&known.0.definition, &source.definition)
@@ -285,10 +282,7 @@ impl Translator {
             let all: Vec<usize> = (0..given.definition.schema.fields().len()).collect();
             let columns = scan.projection.as_ref().unwrap_or(&all);
             let stream = given.late.filter(|_| wanted.late).unwrap_or(given.relation.stream);
-            let roles = match wanted.late {
-                true => vec![Role::None; all.len()],
-                false => given.relation.roles,
-            };
+            let roles = if wanted.late { vec![Role::None; all.len()] } else { given.relation.roles };
             let ordered = given.relation.ordered && !wanted.late;
             let relation = Relation { stream, roles, ordered, ..given.relation };
             return self.select(relation, columns, &scan.projected_schema);

@@ -46,9 +46,10 @@ impl Translator {
         let schema = super::columns::schema_of(&split.schema);
         let (spec, is_numbered) = (ForwardSpec { schema: Arc::clone(&schema) }, split.is_numbered);
         let factory = move |partition| -> Box<dyn Operator> {
-            match is_numbered {
-                true => Box::new(SubStream::new(Arc::clone(&spec.schema), partition)),
-                false => Box::new(Forward::new(spec.clone())),
+            if is_numbered {
+                Box::new(SubStream::new(Arc::clone(&spec.schema), partition))
+            } else {
+                Box::new(Forward::new(spec.clone()))
             }
         };
         let operator = self.numbered("sub-streams", split.partitions, factory).output(Arc::clone(&schema));
@@ -72,13 +73,12 @@ impl Translator {
         }
         let shown = |expression: &Expr| expression.clone().unalias();
         let broadcast = split.broadcast.as_ref().map(|broadcast| format!(", broadcast {}", shown(broadcast)));
-        let (side, route) = match split.is_dealt {
-            true => (self.dealt(relation, split)?, "turns".to_owned()),
-            false => {
-                let route = checked_route(&split.route, split.broadcast.as_ref(), split.partitions);
-                let routing: Vec<&Expr> = std::iter::once(&route).chain(&split.broadcast).collect();
-                (self.side(relation, &split.input, &routing)?, shown(&split.route).to_string())
-            }
+        let (side, route) = if split.is_dealt {
+            (self.dealt(relation, split)?, "turns".to_owned())
+        } else {
+            let route = checked_route(&split.route, split.broadcast.as_ref(), split.partitions);
+            let routing: Vec<&Expr> = std::iter::once(&route).chain(&split.broadcast).collect();
+            (self.side(relation, &split.input, &routing)?, shown(&split.route).to_string())
         };
         let text = format!("split by {route}{}", broadcast.unwrap_or_default());
         let plan = self.split_plan(split);
@@ -122,9 +122,10 @@ impl Translator {
                     // A rule needs costs; until they are measured, each worker splits.
                     LatticeSplitters::Workers | LatticeSplitters::By(_) => self.limits.workers,
                 };
-                match is_tree {
-                    true => SplitPlan::parasplit_tree(partitions, splitters),
-                    false => SplitPlan::parasplit(partitions, splitters),
+                if is_tree {
+                    SplitPlan::parasplit_tree(partitions, splitters)
+                } else {
+                    SplitPlan::parasplit(partitions, splitters)
                 }
             }
             SplitShape::Auto | SplitShape::Autosplit => {
@@ -143,12 +144,11 @@ impl Translator {
         let names = side.relation.schema.fields().iter().take(side.columns);
         let names: Vec<&str> = names.map(|field| field.name().as_str()).collect();
         let route: Box<Route> = route_by_value::<Int64Type>(side.keys[0]);
-        let route = match input.has_broadcast {
-            false => route,
-            true => {
-                let mark = side.keys[1];
-                route_or_broadcast(route, move |rows| rows.column(mark).as_boolean().clone())
-            }
+        let route = if input.has_broadcast {
+            let mark = side.keys[1];
+            route_or_broadcast(route, move |rows| rows.column(mark).as_boolean().clone())
+        } else {
+            route
         };
         let operator = operator.input(side.relation.stream, &names, route).split(input.plan.clone());
         self.splits.insert((operator.name.clone(), operator.inputs.len() - 1), input.text.clone());

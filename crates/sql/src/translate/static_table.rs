@@ -230,9 +230,10 @@ fn with_time_of_day(plan: LogicalPlan) -> Result<LogicalPlan> {
             let name = expression.schema_name().to_string();
             let replaced = crate::logical::with_now(expression, &now)?;
             // Nodes above know the expression by its name.
-            Ok(match replaced.transformed && replaced.data.schema_name().to_string() != name {
-                true => replaced.update_data(|expression| expression.alias(name)),
-                false => replaced,
+            Ok(if replaced.transformed && replaced.data.schema_name().to_string() != name {
+                replaced.update_data(|expression| expression.alias(name))
+            } else {
+                replaced
             })
         })
     })

@@ -17,12 +17,11 @@ const LEVELS_MAX: usize = 8;
 impl Translator {
     pub(super) fn union(&mut self, union: &Union) -> Result<Relation> {
         let mut inputs = Vec::new();
-        match levels(union) > LEVELS_MAX {
-            true => self.all_inputs(union, &mut inputs)?,
-            false => {
-                for input in &union.inputs {
-                    inputs.push(self.output(input)?);
-                }
+        if levels(union) > LEVELS_MAX {
+            self.all_inputs(union, &mut inputs)?
+        } else {
+            for input in &union.inputs {
+                inputs.push(self.output(input)?);
             }
         }
         if inputs.iter().any(|input| !input.is_stream()) {
@@ -109,9 +108,13 @@ fn bound(inputs: &[Relation], column: usize) -> Option<Role> {
     let same = windows.iter().all(|window| window.is_computed && window.kind == first.kind);
     let delay_ns = windows.iter().map(|window| window.delay_ns).max()?;
     let window = Window { delay_ns, ..first };
-    match same {
-        true if roles().all(|role| matches!(role, Role::WindowStart(_))) => Some(Role::WindowStart(window)),
-        true if roles().all(|role| matches!(role, Role::WindowEnd(_))) => Some(Role::WindowEnd(window)),
-        _ => None,
+    if !same {
+        None
+    } else if roles().all(|role| matches!(role, Role::WindowStart(_))) {
+        Some(Role::WindowStart(window))
+    } else if roles().all(|role| matches!(role, Role::WindowEnd(_))) {
+        Some(Role::WindowEnd(window))
+    } else {
+        None
     }
 }

@@ -27,9 +27,8 @@ impl Translator {
                 "select the fields by name, and unnest one level in each subquery",
             ));
         }
-        let column = |column: &usize| match is_list(column) {
-            true => Unnested::Elements(*column),
-            false => Unnested::Whole(*column),
+        let column = |column: &usize| {
+            if is_list(column) { Unnested::Elements(*column) } else { Unnested::Whole(*column) }
         };
         let columns: Vec<Unnested> = unnest.dependency_indices.iter().map(column).collect();
         let fields = relation.schema.fields();

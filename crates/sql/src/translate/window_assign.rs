@@ -96,9 +96,12 @@ impl Translator {
             return Ok(relation);
         }
         // Within an expression, even one that changes nothing, a bound is computed.
-        let columns = (0..schema.fields().len()).map(|index| match is_pending(&relation.roles[index]) {
-            true => cast(column_at(schema, index), schema.field(index).data_type().clone()),
-            false => column_at(schema, index),
+        let columns = (0..schema.fields().len()).map(|index| {
+            if is_pending(&relation.roles[index]) {
+                cast(column_at(schema, index), schema.field(index).data_type().clone())
+            } else {
+                column_at(schema, index)
+            }
         });
         let columns: Vec<Expr> = columns.collect();
         self.compute(relation, schema, &[], &columns, Some(schema))

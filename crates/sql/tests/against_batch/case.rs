@@ -122,10 +122,8 @@ impl Case {
 /// A query for each sub-stream, united; `{sub}` holds for its rows. It ends where a parenthesis closes that is open
 /// before it.
 fn of_each_sub_stream(before: &str, each: &str) -> String {
-    let end = match before.ends_with('(') {
-        true => each.rfind(')').expect("the parenthesis is closed"),
-        false => each.len(),
-    };
+    let end =
+        if before.ends_with('(') { each.rfind(')').expect("the parenthesis is closed") } else { each.len() };
     let (each, after) = each.split_at(end);
     let of = |number: u32| each.replace("{sub}", &format!("(flag IS TRUE OR id % {SUB_STREAMS} = {number})"));
     let all: Vec<String> = (0..SUB_STREAMS).map(of).collect();

@@ -76,9 +76,12 @@ fn column(column: &ArrayRef) -> Vec<Cell> {
     }
     let options = FormatOptions::default();
     let formatter = ArrayFormatter::try_new(column, &options).expect("the type can be shown");
-    let cell = |row| match column.is_null(row) || *column.data_type() == DataType::Null {
-        true => Cell::Null,
-        false => Cell::Exact(formatter.value(row).to_string()),
+    let cell = |row| {
+        if column.is_null(row) || *column.data_type() == DataType::Null {
+            Cell::Null
+        } else {
+            Cell::Exact(formatter.value(row).to_string())
+        }
     };
     (0..column.len()).map(cell).collect()
 }

@@ -57,9 +57,8 @@ fn column(column: &ArrayRef) -> Row {
         _ => {
             let options = FormatOptions::default();
             let formatter = ArrayFormatter::try_new(column, &options).expect("the type can be shown");
-            let shown = |row: usize| match column.is_null(row) {
-                true => Value::Null,
-                false => Value::Other(formatter.value(row).to_string()),
+            let shown = |row: usize| {
+                if column.is_null(row) { Value::Null } else { Value::Other(formatter.value(row).to_string()) }
             };
             (0..column.len()).map(shown).collect()
         }

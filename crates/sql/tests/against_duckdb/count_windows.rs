@@ -43,8 +43,8 @@ pub fn count_windows(of: &mut Expressions<'_>) -> Sql {
 }
 
 fn windows(slide: Option<i64>, size: i64, keys: &[&str], inner: &Sql) -> Sql {
-    both(|ours| match ours {
-        true => {
+    both(|ours| {
+        if ours {
             let table = match inner.ours.as_str() {
                 "" => "TABLE(t)".to_owned(),
                 filter => format!("(SELECT * FROM t{filter})"),
@@ -58,8 +58,7 @@ fn windows(slide: Option<i64>, size: i64, keys: &[&str], inner: &Sql) -> Sql {
                 None => format!("tumble({table}, ROWS {size}{key})"),
                 Some(slide) => format!("hop({table}, ROWS {slide}, ROWS {size}{key})"),
             }
-        }
-        false => {
+        } else {
             let partition = if keys.is_empty() { "" } else { "PARTITION BY " };
             let slide = slide.unwrap_or(size);
             // Each row is in the windows that begin at most `size` rows before it, at the multiples of the slide.

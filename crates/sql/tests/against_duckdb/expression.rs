@@ -141,9 +141,10 @@ impl Expressions<'_> {
     }
 
     fn small(&mut self) -> Sql {
-        match self.random.is_once_in(4) {
-            true => sql!("CAST({} AS BIGINT)", self.constant(&["0", "1", "-1", "2", "7", "10"])),
-            false => sql!("CAST({} AS BIGINT)", self.column(SMALL)),
+        if self.random.is_once_in(4) {
+            sql!("CAST({} AS BIGINT)", self.constant(&["0", "1", "-1", "2", "7", "10"]))
+        } else {
+            sql!("CAST({} AS BIGINT)", self.column(SMALL))
         }
     }
 
@@ -210,10 +211,7 @@ impl Expressions<'_> {
 
     pub fn text(&mut self, depth: u32) -> Sql {
         if depth == 0 {
-            return match self.random.is_once_in(4) {
-                true => self.word(),
-                false => self.column(&["s", "w"]),
-            };
+            return if self.random.is_once_in(4) { self.word() } else { self.column(&["s", "w"]) };
         }
         let deeper = depth - 1;
         match self.random.below(18) {

@@ -85,19 +85,20 @@ fn first_rows(of: &mut Expressions<'_>) -> Sql {
         of.random.one_of(&["FIRST", "LAST"])
     ));
     let (key, filter) = (of.column(KEYS), filter(of));
-    match of.random.is_once_in(2) {
-        true => sql!(
+    if of.random.is_once_in(2) {
+        sql!(
             "SELECT id, n FROM (SELECT id, row_number() OVER (PARTITION BY {} ORDER BY {}) AS n FROM t{}) AS x \
              WHERE n <= 2",
             key,
             by,
             filter
-        ),
-        false => sql!(
+        )
+    } else {
+        sql!(
             "SELECT id FROM t{} QUALIFY row_number() OVER (PARTITION BY {} ORDER BY {}) <= 2",
             filter,
             key,
             by
-        ),
+        )
     }
 }

@@ -74,9 +74,8 @@ fn of_values(name: &'static str, body: &Sql, result: Type, shift: usize) -> Func
     };
     let body = renamed(body, &parameters, named);
     let declared = both(|ours| {
-        let declared = parameters.iter().map(|column| match ours {
-            true => format!("{} {}", named(column), column.data_type.name()),
-            false => named(column),
+        let declared = parameters.iter().map(|column| {
+            if ours { format!("{} {}", named(column), column.data_type.name()) } else { named(column) }
         });
         declared.collect::<Vec<_>>().join(", ")
     });
@@ -100,9 +99,12 @@ impl Function {
         let arguments = self.parameters.iter().map(|parameter| {
             // What is computed of the others ends where the values of their column end.
             let takes_all = ["i32", "d", "ts"].contains(&parameter.name);
-            let is_alike = |column: &&Column| match takes_all {
-                true => column.data_type == parameter.data_type,
-                false => column.name == parameter.name,
+            let is_alike = |column: &&Column| {
+                if takes_all {
+                    column.data_type == parameter.data_type
+                } else {
+                    column.name == parameter.name
+                }
             };
             let alike: Vec<&str> = COLUMNS.iter().filter(is_alike).map(|column| column.name).collect();
             let value = match (of.random.below(5), parameter.name) {

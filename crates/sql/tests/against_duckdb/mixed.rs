@@ -65,9 +65,12 @@ impl Expressions<'_> {
         match self.random.below(4) {
             0 => sql!("CAST(extract(second FROM {}) AS BIGINT)", column),
             1 => sql!("CAST(extract(isodow FROM {}) AS BIGINT)", column),
-            2 => both(|ours| match ours {
-                true => format!("CAST(floor(extract(epoch FROM {})) AS BIGINT)", column.ours),
-                false => format!("CAST(floor(extract(epoch FROM {})) AS BIGINT)", column.duckdb),
+            2 => both(|ours| {
+                if ours {
+                    format!("CAST(floor(extract(epoch FROM {})) AS BIGINT)", column.ours)
+                } else {
+                    format!("CAST(floor(extract(epoch FROM {})) AS BIGINT)", column.duckdb)
+                }
             }),
             _ => sql!("CAST(extract(minute FROM {}) AS BIGINT)", column),
         }
@@ -78,11 +81,10 @@ impl Expressions<'_> {
         let interval = Sql::same(self.random.one_of(&["1 day", "1 month", "36 days", "1 year", "13 months"]));
         let day = self.random.one_of(&["DATE '2024-02-29'", "DATE '1970-01-31'", "DATE '2023-12-31'"]);
         let sign = Sql::same(self.random.one_of(&["+", "-"]));
-        match self.random.is_once_in(2) {
-            true => sql!("CAST({} {} INTERVAL '{}' AS TIMESTAMP)", Sql::same(day), sign, interval),
-            false => {
-                sql!("CAST(({} {} INTERVAL '{}') AS TIMESTAMP)", self.column(&["moment"]), sign, interval)
-            }
+        if self.random.is_once_in(2) {
+            sql!("CAST({} {} INTERVAL '{}' AS TIMESTAMP)", Sql::same(day), sign, interval)
+        } else {
+            sql!("CAST(({} {} INTERVAL '{}') AS TIMESTAMP)", self.column(&["moment"]), sign, interval)
         }
     }
 }

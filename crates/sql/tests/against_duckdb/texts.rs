@@ -58,9 +58,12 @@ impl Expressions<'_> {
             2 => {
                 let pattern = self.random.one_of(REGULAR);
                 let matches = if not.ours.is_empty() { "~" } else { "!~" };
-                both(|ours| match ours {
-                    true => format!("({} {matches} '{pattern}')", text.ours),
-                    false => format!("({}regexp_matches({}, '{pattern}'))", not.duckdb, text.duckdb),
+                both(|ours| {
+                    if ours {
+                        format!("({} {matches} '{pattern}')", text.ours)
+                    } else {
+                        format!("({}regexp_matches({}, '{pattern}'))", not.duckdb, text.duckdb)
+                    }
                 })
             }
             // No backslash: within a value it escapes here, and not in DuckDB.
@@ -68,10 +71,13 @@ impl Expressions<'_> {
             4 => {
                 let word = self.random.one_of(WORDS);
                 let letters = word.chars().count();
-                both(|ours| match ours {
-                    true => format!("starts_with({}, '{word}')", text.ours),
-                    // In DuckDB 2.0, WHERE starts_with(nullif(s, 'A'), '') keeps rows whose condition is NULL.
-                    false => format!("(left({}, {letters}) = '{word}')", text.duckdb),
+                both(|ours| {
+                    if ours {
+                        format!("starts_with({}, '{word}')", text.ours)
+                    } else {
+                        // In DuckDB 2.0, WHERE starts_with(nullif(s, 'A'), '') keeps rows whose condition is NULL.
+                        format!("(left({}, {letters}) = '{word}')", text.duckdb)
+                    }
                 })
             }
             5 => sql!("({} {}IN ({}, {}, NULL))", text, not, self.one_word(), self.one_word()),

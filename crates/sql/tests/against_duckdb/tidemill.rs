@@ -89,10 +89,7 @@ fn refused_or_failed(text: String) -> Answer {
         "too large",
         "does not fit",
     ];
-    match COMPUTED.iter().any(|part| text.contains(part)) {
-        true => Answer::Failed(text),
-        false => Answer::Refused(text),
-    }
+    if COMPUTED.iter().any(|part| text.contains(part)) { Answer::Failed(text) } else { Answer::Refused(text) }
 }
 
 /// The rows of a query that streams, without those that cannot be computed.

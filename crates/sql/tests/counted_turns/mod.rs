@@ -20,9 +20,10 @@ impl Turns for Counted {
 
 impl Turn for Counted {
     fn go_on(&mut self) -> Result<(), Cause> {
-        match self.pauses.fetch_add(1, Ordering::Relaxed) < self.pauses_max {
-            true => Ok(()),
-            false => Err(Cause::operation("it was cancelled")),
+        if self.pauses.fetch_add(1, Ordering::Relaxed) < self.pauses_max {
+            Ok(())
+        } else {
+            Err(Cause::operation("it was cancelled"))
         }
     }
 }

@@ -111,9 +111,10 @@ fn one_statement(text: &mut String, planner: &mut Planner, statement: &Statement
         Ok(Reply::Text(shown)) => write!(text, "\n{HEAD}text\n{}", without_settings(&shown)).unwrap(),
         Ok(Reply::Query(prepared) | Reply::Analyze(prepared)) => {
             write!(text, "\n{HEAD}plan\n{}", plan(&prepared)).unwrap();
-            match prepared.is_finite() {
-                true => query(text, planner, statement)?,
-                false => text.push_str("it runs until it is stopped\n"),
+            if prepared.is_finite() {
+                query(text, planner, statement)?
+            } else {
+                text.push_str("it runs until it is stopped\n")
             }
         }
     }

@@ -22,14 +22,11 @@ fn fragment_config(config: &StoreConfig, count: u32) -> StoreConfig {
     fields.push(Arc::new(Field::new("number of the row", DataType::UInt64, false)));
     let retention = config.retention.clone();
     let share = |all: usize| (all / count as usize).max(1);
-    let retention = match retention.is_strict {
+    let retention = if retention.is_strict {
         // The limits are those of all fragments together, which no fragment knows.
-        true => Retention { rows_max: usize::MAX, bytes_max: usize::MAX, ..retention },
-        false => Retention {
-            rows_max: share(retention.rows_max),
-            bytes_max: share(retention.bytes_max),
-            ..retention
-        },
+        Retention { rows_max: usize::MAX, bytes_max: usize::MAX, ..retention }
+    } else {
+        Retention { rows_max: share(retention.rows_max), bytes_max: share(retention.bytes_max), ..retention }
     };
     StoreConfig {
         schema: Arc::new(Schema::new_with_metadata(fields, config.schema.metadata().clone())),

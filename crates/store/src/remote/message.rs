@@ -112,10 +112,7 @@ pub fn receive_frame(stream: &mut impl Read, bytes_max: usize) -> io::Result<Vec
     }
     let mut bytes = Vec::new();
     stream.take(length as u64).read_to_end(&mut bytes)?;
-    match bytes.len() == length {
-        true => Ok(bytes),
-        false => Err(io::ErrorKind::UnexpectedEof.into()),
-    }
+    if bytes.len() == length { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 impl Request {

@@ -33,9 +33,10 @@ impl Expression for Third {
             DataType::Utf8 => column.as_string::<i32>().iter().map(|text| Some(text?.len() as i64)).collect(),
             _ => column.as_primitive::<Int64Type>().iter().map(|value| Some(value? / 3)).collect(),
         };
-        match values.iter().any(|value| value.is_some_and(|value| value % 5 == 2)) {
-            true => Err(Cause::user("a third cannot be computed")),
-            false => Ok(Arc::new(Int64Array::from(values))),
+        if values.iter().any(|value| value.is_some_and(|value| value % 5 == 2)) {
+            Err(Cause::user("a third cannot be computed"))
+        } else {
+            Ok(Arc::new(Int64Array::from(values)))
         }
     }
 }
@@ -114,9 +115,10 @@ impl Store {
     pub fn restore(config: &StoreConfig, bytes: &[u8], mut files: Files) -> Result<Store, Cause> {
         let mut snapshot = SnapshotReader::new(bytes)?;
         let (sink, reader) = StoreSink::restore(config.clone(), &mut snapshot, &mut files)?;
-        match snapshot.is_empty() {
-            true => Ok(Store { sink, reader, files }),
-            false => Err(Cause::bug("bytes are left")),
+        if snapshot.is_empty() {
+            Ok(Store { sink, reader, files })
+        } else {
+            Err(Cause::bug("bytes are left"))
         }
     }
 

@@ -45,9 +45,10 @@ fn a_damaged_value_is_read_or_refused_and_a_good_one_is_written_as_ever() {
     assert_eq!(hexadecimal, expected.replace(' ', ""));
 
     cases::run("snapshot: values", move |random| {
-        let bytes = match random.is_once_in(4) {
-            true => sealed((0..random.below(64)).map(|_| random.next() as u8).collect()),
-            false => damaged(random, &good, std::slice::from_ref(&good)),
+        let bytes = if random.is_once_in(4) {
+            sealed((0..random.below(64)).map(|_| random.next() as u8).collect())
+        } else {
+            damaged(random, &good, std::slice::from_ref(&good))
         };
         let mut reader = SnapshotReader::new(&bytes).unwrap();
         if let Ok(read) = Nested::read(&mut reader) {

@@ -58,9 +58,12 @@ fn read(format: Format, schema: &SchemaRef, batch_rows: usize, pieces: usize, by
 
 /// Each row as one text; NULL is `~`.
 fn rows(batch: &RecordBatch) -> Vec<String> {
-    let cell = |column: &dyn Array, row| match column.is_null(row) {
-        true => "~".to_owned(),
-        false => array_value_to_string(column, row).unwrap_or_else(|error| error.to_string()),
+    let cell = |column: &dyn Array, row| {
+        if column.is_null(row) {
+            "~".to_owned()
+        } else {
+            array_value_to_string(column, row).unwrap_or_else(|error| error.to_string())
+        }
     };
     let row = |row| batch.columns().iter().map(|column| cell(column, row)).collect::<Vec<_>>().join("|");
     (0..batch.num_rows()).map(row).collect()

@@ -121,10 +121,7 @@ pub(in crate::fetch) fn encoded(text: &str, keeps_slashes: bool) -> String {
     for byte in text.bytes() {
         let is_plain =
             byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || (byte == b'/' && keeps_slashes);
-        match is_plain {
-            true => encoded.push(char::from(byte)),
-            false => encoded.push_str(&format!("%{byte:02X}")),
-        }
+        if is_plain { encoded.push(char::from(byte)) } else { encoded.push_str(&format!("%{byte:02X}")) }
     }
     encoded
 }

@@ -124,9 +124,12 @@ fn field_without(field: &FieldRef) -> FieldRef {
 }
 
 fn as_values(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    let convert = |(column, field): (&ArrayRef, &FieldRef)| match column.data_type() == field.data_type() {
-        true => Ok(column.clone()),
-        false => cast(column, field.data_type()),
+    let convert = |(column, field): (&ArrayRef, &FieldRef)| {
+        if column.data_type() == field.data_type() {
+            Ok(column.clone())
+        } else {
+            cast(column, field.data_type())
+        }
     };
     let columns = rows.columns().iter().zip(schema.fields()).map(convert).collect::<Result<_, _>>()?;
     RecordBatch::try_new(schema.clone(), columns)

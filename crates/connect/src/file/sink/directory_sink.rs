@@ -148,9 +148,10 @@ impl DirectorySink {
             self.manifest = Some(manifest);
             return Ok(());
         }
-        match settings.overwrite {
-            true => self.old_parts = Some(self.find_old_parts()?),
-            false => refuse_parts(&self.folder, settings.format.ending())?,
+        if settings.overwrite {
+            self.old_parts = Some(self.find_old_parts()?)
+        } else {
+            refuse_parts(&self.folder, settings.format.ending())?
         }
         refuse_unwritable(&self.folder)?;
         if settings.resume {

@@ -144,10 +144,7 @@ impl Manifest {
     /// same cycles come again without rows. Their inputs must be kept until then, see [`Manifest::unrecorded`].
     pub fn commit_without_rows(&mut self, cycle: u64) -> Result<(), Cause> {
         self.without_rows = Some(cycle);
-        match self.written_at.elapsed() >= WITHOUT_ROWS_INTERVAL {
-            true => self.finish(),
-            false => Ok(()),
-        }
+        if self.written_at.elapsed() >= WITHOUT_ROWS_INTERVAL { self.finish() } else { Ok(()) }
     }
 
     /// The first cycle that is committed but not recorded.

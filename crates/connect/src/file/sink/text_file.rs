@@ -36,9 +36,10 @@ impl TextFile {
             (true, true) => options.create(true).truncate(false),
             (true, false) => options.create_new(true),
         };
-        let file = match is_pipe(path) {
-            true => open_pipe(path, &mut options)?,
-            false => options.open(path).map_err(|error| open_failed(path, error))?,
+        let file = if is_pipe(path) {
+            open_pipe(path, &mut options)?
+        } else {
+            options.open(path).map_err(|error| open_failed(path, error))?
         };
         let found = file.metadata().map_err(|error| open_failed(path, error))?.len();
         let old_content = (is_regular && found > 0).then(|| Overwritten::new([path]));
@@ -120,10 +121,12 @@ impl TextFile {
             return Ok(());
         }
         let metadata = self.metadata()?;
-        let found = match is_deleted(&metadata) {
-            true => "has been deleted".to_owned(),
-            false if metadata.len() != self.length => format!("has {} bytes", metadata.len()),
-            false => return Ok(()),
+        let found = if is_deleted(&metadata) {
+            "has been deleted".to_owned()
+        } else if metadata.len() != self.length {
+            format!("has {} bytes", metadata.len())
+        } else {
+            return Ok(());
         };
         let (path, length) = (self.path.display(), self.length);
         Err(Cause::operation(format!(
@@ -237,21 +240,19 @@ pub(crate) fn is_special(path: &Path) -> bool {
 
 /// Refuses a path that is a folder.
 pub(crate) fn refuse_directory(path: &Path) -> Result<(), Cause> {
-    match path.is_dir() {
-        false => Ok(()),
-        true => Err(Cause::user(format!(
+    if path.is_dir() {
+        Err(Cause::user(format!(
             "'{}' is a folder; choose a file in it, or use the connector directory",
             path.display()
-        ))),
+        )))
+    } else {
+        Ok(())
     }
 }
 
 /// Refuses a path at which there is something.
 pub(crate) fn refuse_existing(path: &Path) -> Result<(), Cause> {
-    match path.symlink_metadata().is_ok() {
-        false => Ok(()),
-        true => Err(already_exists(path)),
-    }
+    if path.symlink_metadata().is_ok() { Err(already_exists(path)) } else { Ok(()) }
 }
 
 /// What was committed does not exist any more.

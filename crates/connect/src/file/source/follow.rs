@@ -249,11 +249,13 @@ impl Follower {
 
     /// The existing files, in the order of their names.
     fn listed(&self) -> Result<Vec<(PathBuf, FileIdentity)>, Cause> {
-        let paths = match is_single(&self.settings.path) {
+        let paths = if !is_single(&self.settings.path) {
+            list(&self.settings.path)?
+        } else if self.settings.is_pipe() {
             // A pipe that came later would be waited for when it is opened.
-            true if self.settings.is_pipe() => Vec::new(),
-            true => vec![PathBuf::from(&self.settings.path)],
-            false => list(&self.settings.path)?,
+            Vec::new()
+        } else {
+            vec![PathBuf::from(&self.settings.path)]
         };
         // A file that has disappeared since then is missing.
         let with_identity = |path: PathBuf| path.metadata().ok().map(|metadata| (path, identity(&metadata)));
@@ -348,9 +350,10 @@ impl Follower {
     }
 
     fn add(&mut self, entry: Entry, offset: FileOffset) -> Result<(), Cause> {
-        let reader = match self.format.is_text() {
-            true => Reader::Text(Box::new(FollowedText::new(self.decoder()?, offset))),
-            false => Reader::Columns(Box::new(FollowedColumns::new(offset))),
+        let reader = if self.format.is_text() {
+            Reader::Text(Box::new(FollowedText::new(self.decoder()?, offset)))
+        } else {
+            Reader::Columns(Box::new(FollowedColumns::new(offset)))
         };
         self.attention.begin(&entry.path, entry.part);
         self.files.push(Followed { entry, reader });
@@ -429,10 +432,10 @@ impl Follower {
                     self.changed.push(SourceOffset { part: entry.part, at: Some(offset.encode()) });
                 }
                 let is_over = columns.is_done() || !has_read;
-                match is_over {
-                    true if entry.is_gone => self.end(at),
-                    true if columns.is_done() => self.attention.at_end(&entry.path, entry.part),
-                    _ => {}
+                if is_over && entry.is_gone {
+                    self.end(at);
+                } else if is_over && columns.is_done() {
+                    self.attention.at_end(&entry.path, entry.part);
                 }
                 Ok(!has_read)
             }

@@ -36,14 +36,15 @@ pub(super) enum FollowedColumns {
 impl FollowedColumns {
     /// A file that an earlier run may have read in part or completely.
     pub(super) fn new(start: FileOffset) -> FollowedColumns {
-        match start.is_complete {
-            true => FollowedColumns::Done(start),
-            false => FollowedColumns::Waiting {
+        if start.is_complete {
+            FollowedColumns::Done(start)
+        } else {
+            FollowedColumns::Waiting {
                 size_bytes: 0,
                 since: Instant::now(),
                 is_reported: false,
                 known_rows: start.rows,
-            },
+            }
         }
     }
 

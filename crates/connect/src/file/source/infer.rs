@@ -47,9 +47,10 @@ fn infer_remote(place: &Location, format: &Format, settings: &mut FileSettings) 
     }
     let files = list_objects(place, &settings.fetch)?;
     let first = files.first().ok_or_else(|| Cause::bug("no file was listed"))?;
-    let looked = match format.is_text() {
-        true => text_prefix(first, Content::Text, PREFIX_BYTES, &settings.fetch)?,
-        false => columnar_ends(first, &settings.fetch)?,
+    let looked = if format.is_text() {
+        text_prefix(first, Content::Text, PREFIX_BYTES, &settings.fetch)?
+    } else {
+        columnar_ends(first, &settings.fetch)?
     };
     infer_opened(&looked.name, || looked.open(), format, &mut settings.csv)
 }

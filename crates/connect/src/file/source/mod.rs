@@ -104,9 +104,10 @@ impl FileSource {
             }
             is_followed => {
                 overwritten::refuse(|| listing::list(&settings.path))?;
-                match is_followed {
-                    true => State::Follow(Box::new(follow::Follower::open(settings, declared.clone())?)),
-                    false => State::Once(Box::new(reading::Files::open(settings, declared.clone())?)),
+                if is_followed {
+                    State::Follow(Box::new(follow::Follower::open(settings, declared.clone())?))
+                } else {
+                    State::Once(Box::new(reading::Files::open(settings, declared.clone())?))
                 }
             }
         };

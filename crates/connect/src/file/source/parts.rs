@@ -163,10 +163,7 @@ impl JournaledFiles {
         };
         if let Some(part) = self.by_path.get(&file.path).copied() {
             let Some(offset) = self.offsets.remove(&part) else { return Ok(None) };
-            return match is_own(&offset)? {
-                true => Ok(Some((part, offset))),
-                false => Err(has_changed(&file.name())),
-            };
+            return if is_own(&offset)? { Ok(Some((part, offset))) } else { Err(has_changed(&file.name())) };
         }
         let by_identity = file.identity.and_then(|own| self.by_identity.get(&own)).copied();
         let Some(part) = by_identity else { return Ok(None) };

@@ -160,16 +160,17 @@ impl Files {
         total_bytes: u64,
     ) -> Result<Files, Cause> {
         let format = settings.known_format()?;
-        let decoder = match format.is_text() {
-            true => Some(text_decoder(
+        let decoder = if format.is_text() {
+            Some(text_decoder(
                 format.clone(),
                 DecoderSettings {
                     schema: declared.clone(),
                     csv: settings.csv,
                     batch_rows: settings.batch_rows,
                 },
-            )?),
-            false => None,
+            )?)
+        } else {
+            None
         };
         let projection = (0..declared.fields().len()).collect();
         let batch_rows = settings.batch_rows;
@@ -359,10 +360,12 @@ impl TextInput {
         if file.rewind().is_err() {
             file = open()?;
         }
-        Ok(match begins_zstd(&magic) {
-            true => TextInput::Zstd(Box::new(ZstdReader::new(file))),
-            false if begins_gzip(&magic) => TextInput::Gzip(Box::new(GzipReader::new(file))),
-            false => TextInput::Plain(file, 0),
+        Ok(if begins_zstd(&magic) {
+            TextInput::Zstd(Box::new(ZstdReader::new(file)))
+        } else if begins_gzip(&magic) {
+            TextInput::Gzip(Box::new(GzipReader::new(file)))
+        } else {
+            TextInput::Plain(file, 0)
         })
     }
 
@@ -397,12 +400,13 @@ impl TextInput {
         // What is compressed says itself where it ends.
         let TextInput::Plain(file, offset) = self else { return Ok(()) };
         let mut is_whole = || Ok(!file.metadata()?.is_file() || prints.are_of(file)?);
-        match is_whole().map_err(|error| failed(place, error))? {
-            true => Ok(()),
-            false => Err(Cause::operation(format!(
+        if is_whole().map_err(|error| failed(place, error))? {
+            Ok(())
+        } else {
+            Err(Cause::operation(format!(
                 "{place}: the file was cut or rewritten while it was read, up to byte {offset}; read it when it is \
                  complete"
-            ))),
+            )))
         }
     }
 

@@ -123,12 +123,11 @@ fn not_followed() -> Cause {
 }
 
 fn unknown_format(path: &str) -> Cause {
-    let reason = match path.ends_with(".bz2") || path.ends_with(".xz") {
-        true => "the compression is not supported; compress the file with zstd (.zst) or gzip (.gz)",
-        false => {
-            "the extension does not tell the format; name it: format = 'csv', 'json', 'parquet' or \
+    let reason = if path.ends_with(".bz2") || path.ends_with(".xz") {
+        "the compression is not supported; compress the file with zstd (.zst) or gzip (.gz)"
+    } else {
+        "the extension does not tell the format; name it: format = 'csv', 'json', 'parquet' or \
             'arrow'"
-        }
     };
     Cause::user(format!("{path}: {reason}"))
 }

@@ -11,10 +11,7 @@ use unicode_width::UnicodeWidthStr;
 /// assert_eq!(display_width("e\u{301}"), 1);
 /// ```
 pub fn display_width(text: &str) -> usize {
-    match text.is_ascii() {
-        true => text.len(),
-        false => text.width(),
-    }
+    if text.is_ascii() { text.len() } else { text.width() }
 }
 
 #[cfg(test)]

@@ -25,10 +25,11 @@ fn without_zeros(json: &str) -> String {
     while let Some(at) = rest.find('\\') {
         let (before, escape) = rest.split_at(at);
         spelled.push_str(before);
-        let (escape, after) = match escape.starts_with("\\u0000") {
-            true => ("\\\\u0000", &escape[6..]),
+        let (escape, after) = if escape.starts_with("\\u0000") {
+            ("\\\\u0000", &escape[6..])
+        } else {
             // The character after a backslash is ASCII.
-            false => escape.split_at(escape.len().min(2)),
+            escape.split_at(escape.len().min(2))
         };
         spelled.push_str(escape);
         rest = after;

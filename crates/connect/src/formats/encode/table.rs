@@ -287,9 +287,10 @@ fn push_escaped(text: &str, escaped: &mut String) {
         return escaped.push_str(text);
     }
     for character in text.chars() {
-        match is_command(character) {
-            true => escaped.extend(character.escape_default()),
-            false => escaped.push(character),
+        if is_command(character) {
+            escaped.extend(character.escape_default())
+        } else {
+            escaped.push(character)
         }
     }
 }

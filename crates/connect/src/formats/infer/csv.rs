@@ -28,9 +28,10 @@ pub(super) fn infer(sample: &[u8], settings: &mut CsvSettings) -> Result<Option<
         }
     }
     let is_header = *settings.header.get_or_insert_with(|| is_header(first, rest, &guesses));
-    let names = match is_header {
-        true => different_names(first.iter().map(|text| text.as_deref().unwrap_or_default())),
-        false => different_names(first.iter().map(|_| "")),
+    let names = if is_header {
+        different_names(first.iter().map(|text| text.as_deref().unwrap_or_default()))
+    } else {
+        different_names(first.iter().map(|_| ""))
     };
     if !is_header {
         for (guess, text) in guesses.iter_mut().zip(first) {

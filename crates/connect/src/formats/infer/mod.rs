@@ -26,12 +26,13 @@ pub const COLUMNS_MAX: usize = 4096;
 
 /// Refuses more columns than that.
 fn check_columns(columns: usize) -> Result<(), Cause> {
-    match columns <= COLUMNS_MAX {
-        true => Ok(()),
-        false => Err(Cause::user(format!(
+    if columns <= COLUMNS_MAX {
+        Ok(())
+    } else {
+        Err(Cause::user(format!(
             "it has more than {COLUMNS_MAX} columns, the most that are inferred; declare the columns that you need, or \
              read it with format = 'lines'"
-        ))),
+        )))
     }
 }
 

@@ -24,11 +24,12 @@ mod chosen {
     /// For each block, which bytes are one of [`MARKS`], with the first byte in the lowest bit; and whether all are
     /// ASCII.
     pub(in super::super) fn marks_in(blocks: &[[u8; WORD_BYTES]], words: &mut Vec<u64>) -> bool {
-        match std::is_x86_feature_detected!("avx2") {
+        if std::is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has AVX2.
-            true => unsafe { marks_with_avx2(blocks, words) },
+            unsafe { marks_with_avx2(blocks, words) }
+        } else {
             // SAFETY: as below.
-            false => unsafe { marks_with_sse2(blocks, words) },
+            unsafe { marks_with_sse2(blocks, words) }
         }
     }
 

@@ -211,10 +211,8 @@ impl LineProtocolDecoder {
         let mut start = 0;
         while !marks.is_empty() {
             let (line, rows_before) = (MarkedLine { start, marks }, self.points.rows());
-            let (lines, count) = match is_checked {
-                true => self.points.push_alike(text, line, batch_rows, arrival),
-                false => (0, 0),
-            };
+            let (lines, count) =
+                if is_checked { self.points.push_alike(text, line, batch_rows, arrival) } else { (0, 0) };
             let (lines, count) = match lines {
                 0 => (1, self.take_line(text, line, is_checked, arrival)),
                 _ => (lines, count),

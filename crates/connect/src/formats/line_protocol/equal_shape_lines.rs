@@ -71,9 +71,10 @@ impl<'a> EqualShapeLines<'a> {
                 ValueTarget::Column(column) => Some(&mut columns[column]),
                 ValueTarget::Undeclared => None,
             };
-            let good = match index < self.shape.tags {
-                true => self.push_tags(index, column, row),
-                false => self.push_fields(index, column, row),
+            let good = if index < self.shape.tags {
+                self.push_tags(index, column, row)
+            } else {
+                self.push_fields(index, column, row)
             };
             self = self.first(good);
         }
@@ -118,10 +119,7 @@ impl<'a> EqualShapeLines<'a> {
         self.marks.chunks_exact(stride).map_while(move |marks| {
             let end = marks[stride - 1] as usize;
             let end = if text[end - 1] == b'\r' { end - 1 } else { end };
-            match has_time {
-                true => whole(text, marks[stride - 2] as usize + 1, end).map(Some),
-                false => Some(None),
-            }
+            if has_time { whole(text, marks[stride - 2] as usize + 1, end).map(Some) } else { Some(None) }
         })
     }
 }

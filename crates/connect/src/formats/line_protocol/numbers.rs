@@ -65,10 +65,7 @@ fn many_digits(digits: &[u8], start: u64) -> Option<u64> {
 
 #[inline(always)]
 fn signed(negative: bool, magnitude: u64) -> Option<i64> {
-    match negative {
-        false => i64::try_from(magnitude).ok(),
-        true => 0i64.checked_sub_unsigned(magnitude),
-    }
+    if negative { 0i64.checked_sub_unsigned(magnitude) } else { i64::try_from(magnitude).ok() }
 }
 
 /// An integer with an optional minus that fills all of `at..end`: a time.

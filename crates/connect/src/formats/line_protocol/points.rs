@@ -67,9 +67,12 @@ impl Points {
         settings: LineProtocolSettings,
     ) -> Result<Points, Cause> {
         let schema = crate::formats::project(declared, read)?;
-        let column = |(index, field): (usize, &FieldRef)| match read.contains(&index) {
-            true => Column::new(Arc::clone(field)),
-            false => Column::unread(Arc::clone(field)),
+        let column = |(index, field): (usize, &FieldRef)| {
+            if read.contains(&index) {
+                Column::new(Arc::clone(field))
+            } else {
+                Column::unread(Arc::clone(field))
+            }
         };
         let columns: Vec<Column> =
             declared.fields().iter().enumerate().map(column).collect::<Result<_, _>>()?;
@@ -101,14 +104,13 @@ impl Points {
             let (name, data_type) = (column.field.name(), column.field.data_type());
             let is_time = self.time_column == Some(index);
             if is_time != matches!(data_type, DataType::Timestamp(..)) {
-                let text = match is_time {
-                    true => format!(
+                let text = if is_time {
+                    format!(
                         "it is the time of a point, so declare it as TIMESTAMP, not {}",
                         sql_type(data_type)
-                    ),
-                    false => {
-                        format!("only the column '{time}' can be a TIMESTAMP; declare this one as BIGINT")
-                    }
+                    )
+                } else {
+                    format!("only the column '{time}' can be a TIMESTAMP; declare this one as BIGINT")
                 };
                 return Err(Cause::user(format!("column '{name}' of line protocol: {text}")));
             }
@@ -137,9 +139,12 @@ impl Points {
     pub(super) fn leave_times_open(&mut self) {
         self.leaves_times_open = true;
         self.required.retain(|column| Some(*column) != self.time_column);
-        let open = |(index, field): (usize, &FieldRef)| match Some(self.read[index]) == self.time_column {
-            true => Arc::new(field.as_ref().clone().with_nullable(true)),
-            false => Arc::clone(field),
+        let open = |(index, field): (usize, &FieldRef)| {
+            if Some(self.read[index]) == self.time_column {
+                Arc::new(field.as_ref().clone().with_nullable(true))
+            } else {
+                Arc::clone(field)
+            }
         };
         let fields: Vec<FieldRef> = self.schema.fields().iter().enumerate().map(open).collect();
         self.schema = Arc::new(Schema::new(fields));
@@ -300,9 +305,10 @@ impl Points {
 
     #[cold]
     fn bad_tag(&self, value: &[u8], name: &[u8]) -> String {
-        match value.is_empty() {
-            true => format!("tag '{}' has no value; remove the tag", shown(name)),
-            false => format!("tag '{}': a '=' in the value must be written '\\='", shown(name)),
+        if value.is_empty() {
+            format!("tag '{}' has no value; remove the tag", shown(name))
+        } else {
+            format!("tag '{}': a '=' in the value must be written '\\='", shown(name))
         }
     }
 
@@ -403,11 +409,12 @@ impl Points {
         if skip_spaces(text, stop, end) != end {
             return Err(format!("something follows the time: '{}'", shown(&text[stop..end])));
         }
-        let given = match at == end {
-            true => None,
-            false => Some(whole(text, at, stop).ok_or_else(|| {
+        let given = if at == end {
+            None
+        } else {
+            Some(whole(text, at, stop).ok_or_else(|| {
                 format!("'{}' is not a time; a time is a whole number since 1970", shown(&text[at..stop]))
-            })?),
+            })?)
         };
         let Some(column) = self.time_column else { return Ok(()) };
         if given.is_none() && self.leaves_times_open {
@@ -436,10 +443,7 @@ impl Points {
 /// The column of a name; if none has exactly that name, one that differs only in case.
 fn target(name: &[u8], columns: &[Column], settings: &LineProtocolSettings) -> ValueTarget {
     let special = [settings.time_column.as_bytes(), settings.measurement_column.as_bytes()];
-    let is_like = |candidate: &str, exact: bool| match exact {
-        true => candidate.as_bytes() == name,
-        false => candidate.as_bytes().eq_ignore_ascii_case(name),
-    } && !special.contains(&candidate.as_bytes());
+    let is_like = |candidate: &str, exact: bool| if exact { candidate.as_bytes() == name } else { candidate.as_bytes().eq_ignore_ascii_case(name) } && !special.contains(&candidate.as_bytes());
     for exact in [true, false] {
         if let Some(column) = columns.iter().position(|column| is_like(column.field.name(), exact)) {
             return ValueTarget::Column(column);
@@ -480,9 +484,10 @@ fn in_unit(unit: TimeUnit, given: Option<i64>, precision: Precision, arrival: Ar
         Some(time) => (time, precision.per_second()),
         None => (arrival, Precision::Nanoseconds.per_second()),
     };
-    match wanted >= per_second {
-        true => value.checked_mul(wanted / per_second),
-        false => Some(value.div_euclid(per_second / wanted)),
+    if wanted >= per_second {
+        value.checked_mul(wanted / per_second)
+    } else {
+        Some(value.div_euclid(per_second / wanted))
     }
 }
 

@@ -124,9 +124,10 @@ impl Shapes {
         }
         let Some(shape) = Shape::of(text, line, names) else { return };
         let known = KnownShape { shape, next: 0 };
-        match self.known.len() < SHAPES_MAX {
-            true => self.known.push(known),
-            false => self.known[self.strange / STRANGE_PER_LEARNED % SHAPES_MAX] = known,
+        if self.known.len() < SHAPES_MAX {
+            self.known.push(known)
+        } else {
+            self.known[self.strange / STRANGE_PER_LEARNED % SHAPES_MAX] = known
         }
     }
 }

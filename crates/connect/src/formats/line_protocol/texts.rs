@@ -99,10 +99,7 @@ impl Dictionary {
     pub(super) fn push(&mut self, text: &[u8]) {
         let slot = cheap_hash(text);
         let recent = self.recent[slot];
-        let key = match recent >= 0 && self.value(recent) == text {
-            true => recent,
-            false => self.intern(text, slot),
-        };
+        let key = if recent >= 0 && self.value(recent) == text { recent } else { self.intern(text, slot) };
         self.keys.push(key);
     }
 

@@ -194,9 +194,10 @@ fn shown(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let words: Vec<&str> = text.split_whitespace().collect();
     let printable = |character: char| if character.is_control() { ' ' } else { character };
-    match words.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", words.join(" ").chars().map(printable).collect::<String>()),
+    if words.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", words.join(" ").chars().map(printable).collect::<String>())
     }
 }
 

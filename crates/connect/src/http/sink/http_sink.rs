@@ -243,12 +243,13 @@ impl Sink for HttpSink {
         let (cycle, batches) = batches_of(output, &self.schema)?;
         self.pending_bytes += batches.iter().map(|batch| batch.rows.get_array_memory_size()).sum::<usize>();
         self.pending.push_back((cycle, batches));
-        match self.pending_bytes > PENDING_BYTES_MAX {
-            false => Ok(()),
-            true => Err(Cause::resource(format!(
+        if self.pending_bytes > PENDING_BYTES_MAX {
+            Err(Cause::resource(format!(
                 "more than {} MiB of rows are waiting for the commit of cycle {cycle}; use smaller cycles",
                 PENDING_BYTES_MAX >> 20
-            ))),
+            )))
+        } else {
+            Ok(())
         }
     }
 

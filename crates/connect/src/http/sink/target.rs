@@ -35,12 +35,13 @@ impl Target {
             headers: user_headers(&settings.headers, &OWN_HEADERS, "sink")?,
             endpoint,
         };
-        match target.endpoint.is_https || settings.allow_remote || !target.is_remote() {
-            true => Ok(target),
-            false => Err(Cause::user(format!(
+        if target.endpoint.is_https || settings.allow_remote || !target.is_remote() {
+            Ok(target)
+        } else {
+            Err(Cause::user(format!(
                 "'{}' is on another machine, and http:// is not encrypted; use https://, or set allow_remote = true",
                 target.place
-            ))),
+            )))
         }
     }
 

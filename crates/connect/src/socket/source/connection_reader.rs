@@ -42,9 +42,10 @@ impl EndNotifier {
 
 impl Drop for EndNotifier {
     fn drop(&mut self) {
-        match thread::panicking() {
-            true => self.fail(Cause::bug("the thread of a connection panicked")),
-            false => drop(self.decoder.send(Input::Done(self.number))),
+        if thread::panicking() {
+            self.fail(Cause::bug("the thread of a connection panicked"))
+        } else {
+            drop(self.decoder.send(Input::Done(self.number)))
         }
     }
 }

@@ -147,9 +147,10 @@ impl DelegatingSource for TcpLines {
 
 pub(super) fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
     let addresses: Vec<_> = address.to_socket_addrs()?.collect();
-    match addresses.is_empty() {
-        true => Err(io::Error::new(io::ErrorKind::NotFound, "the name does not resolve to an address")),
-        false => Ok(addresses),
+    if addresses.is_empty() {
+        Err(io::Error::new(io::ErrorKind::NotFound, "the name does not resolve to an address"))
+    } else {
+        Ok(addresses)
     }
 }
 

@@ -72,9 +72,10 @@ pub(super) fn encode(rows: &RecordBatch) -> Columns {
             kind => encode_plain(kind, field, column, &mut fields, &mut plain),
         }
     }
-    let others = match others.is_empty() && schema.metadata().is_empty() {
-        true => Vec::new(),
-        false => encode_others(&rows.project(&others).expect("these are columns of it")),
+    let others = if others.is_empty() && schema.metadata().is_empty() {
+        Vec::new()
+    } else {
+        encode_others(&rows.project(&others).expect("these are columns of it"))
     };
     Columns { fields: Buffer::from_vec(fields), others, plain }
 }
@@ -123,10 +124,7 @@ fn without_unseen_texts(rows: &RecordBatch) -> RecordBatch {
 
 fn compact<T: ByteViewType>(views: &GenericByteViewArray<T>) -> GenericByteViewArray<T> {
     let length: usize = views.data_buffers().iter().map(Buffer::len).sum();
-    match length / 2 > views.total_buffer_bytes_used() {
-        true => views.gc(),
-        false => views.clone(),
-    }
+    if length / 2 > views.total_buffer_bytes_used() { views.gc() } else { views.clone() }
 }
 
 fn batch(schema: Schema, columns: Vec<ArrayRef>, row_count: usize) -> Option<RecordBatch> {

@@ -110,11 +110,10 @@ fn column(rows: usize, kind: u64, seed: u64) -> ArrayRef {
 pub fn columns(rows: usize, kinds: &[u64], seed: u64) -> RecordBatch {
     let column = |(index, kind): (usize, &u64)| (format!("column {index}"), column(rows, *kind, seed), true);
     let columns: Vec<_> = kinds.iter().enumerate().map(column).collect();
-    match columns.is_empty() {
-        false => RecordBatch::try_from_iter_with_nullable(columns).unwrap(),
-        true => {
-            let options = RecordBatchOptions::new().with_row_count(Some(rows));
-            RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap()
-        }
+    if columns.is_empty() {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap()
+    } else {
+        RecordBatch::try_from_iter_with_nullable(columns).unwrap()
     }
 }

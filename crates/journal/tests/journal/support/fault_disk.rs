@@ -221,9 +221,10 @@ impl FaultDisk {
     }
 
     fn check_space(&self, more: usize) -> io::Result<()> {
-        match self.bytes() + more <= self.state().bytes_max {
-            true => Ok(()),
-            false => Err(io::ErrorKind::StorageFull.into()),
+        if self.bytes() + more <= self.state().bytes_max {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::StorageFull.into())
         }
     }
 

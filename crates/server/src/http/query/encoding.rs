@@ -224,12 +224,11 @@ fn write_row(
     for (index, (column, array)) in columns.iter().zip(batch.columns()).enumerate() {
         bytes.push(if index == 0 { b'[' } else { b',' });
         text.clear();
-        match write_value(column, array, row, &mut text) {
-            true => {
-                let value = Value::String(beginning(&text, value_bytes_max));
-                bytes.extend_from_slice(value.to_string().as_bytes());
-            }
-            false => bytes.extend_from_slice(b"null"),
+        if write_value(column, array, row, &mut text) {
+            let value = Value::String(beginning(&text, value_bytes_max));
+            bytes.extend_from_slice(value.to_string().as_bytes());
+        } else {
+            bytes.extend_from_slice(b"null")
         }
     }
     bytes.extend_from_slice(if columns.is_empty() { b"[]" } else { b"]" });

@@ -48,19 +48,22 @@ impl Question {
         if let Some((name, _)) = parameters.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             return Err(bad(format!("there is no parameter '{name}'; there are {}", known.join(", "))));
         }
-        let encoding = match is_subscription {
-            true if handshake::is_wanted(&head.headers) => Encoding::Messages,
-            true => Encoding::Events,
-            false => accepted(&head.headers)?,
+        let encoding = if !is_subscription {
+            accepted(&head.headers)?
+        } else if handshake::is_wanted(&head.headers) {
+            Encoding::Messages
+        } else {
+            Encoding::Events
         };
         let text = match parameters.into_iter().find(|(name, _)| name == "query") {
             Some((_, text)) if head.method == Method::GET => text,
             Some(_) => return Err(bad("send the statement as the body of the request")),
             None => statement(body, options).await?,
         };
-        let (rows_max, time_max) = match is_subscription {
-            true => (None, None),
-            false => (Some(rows_max), Some(Duration::from_secs(seconds_max))),
+        let (rows_max, time_max) = if is_subscription {
+            (None, None)
+        } else {
+            (Some(rows_max), Some(Duration::from_secs(seconds_max)))
         };
         Ok(Question { text, encoding, rows_max, value_bytes_max, time_max })
     }
@@ -83,9 +86,12 @@ async fn statement(body: Incoming, options: &HttpOptions) -> Result<String, Refu
             return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, PROTOCOL_VIOLATION, message));
         }
     };
-    let bytes = read.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
-        true => too_long(),
-        false => bad(format!("the statement cannot be read: {}", chain(&*error).join(": "))),
+    let bytes = read.map_err(|error| {
+        if error.is::<http_body_util::LengthLimitError>() {
+            too_long()
+        } else {
+            bad(format!("the statement cannot be read: {}", chain(&*error).join(": ")))
+        }
     })?;
     String::from_utf8(bytes.to_bytes().into()).map_err(|_| bad("the statement is not UTF-8 text"))
 }
@@ -102,13 +108,12 @@ fn accepted(headers: &HeaderMap) -> Result<Encoding, Refusal> {
             }
         }
     }
-    match is_asked {
-        false => Ok(Encoding::JsonLines),
-        true => {
-            let message = "this path offers none of the formats that the request accepts";
-            let names: Vec<&str> = Encoding::NAMES.iter().map(|(name, _)| *name).collect();
-            let refusal = Refusal::new(StatusCode::NOT_ACCEPTABLE, INVALID_PARAMETER_VALUE, message);
-            Err(refusal.with_hint(&format!("Accept: {}", names.join(", "))))
-        }
+    if is_asked {
+        let message = "this path offers none of the formats that the request accepts";
+        let names: Vec<&str> = Encoding::NAMES.iter().map(|(name, _)| *name).collect();
+        let refusal = Refusal::new(StatusCode::NOT_ACCEPTABLE, INVALID_PARAMETER_VALUE, message);
+        Err(refusal.with_hint(&format!("Accept: {}", names.join(", "))))
+    } else {
+        Ok(Encoding::JsonLines)
     }
 }

@@ -153,9 +153,10 @@ impl Chosen<'_> {
 
 fn unknown(options: &Options, name: &str, formats: &Formats, own: &OwnFormats) -> TextError {
     let is_known = BUILT_IN.iter().any(|format| format.name == name || format.aliases.contains(&name));
-    let message = match is_known {
-        true => format!("'{name}' is a format, but this connector does not support it"),
-        false => format!("'{name}' is not a format"),
+    let message = if is_known {
+        format!("'{name}' is a format, but this connector does not support it")
+    } else {
+        format!("'{name}' is not a format")
     };
     let names: Vec<&str> = formats.names.iter().copied().chain(own.iter().map(|(name, _)| name)).collect();
     let hint = did_you_mean(name, &names, "format is one of");

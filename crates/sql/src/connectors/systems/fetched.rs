@@ -147,11 +147,12 @@ pub(super) fn is_remote(path: &str) -> bool {
 
 /// Refuses to write a file on another machine.
 pub(super) fn refuse_remote(path: &str) -> Result<(), OptionError> {
-    match is_remote(path) {
-        false => Ok(()),
-        true => Err(OptionError::new(
+    if is_remote(path) {
+        Err(OptionError::new(
             "path",
             "files are written on this machine only; write a file and copy it, or post rows (connector = 'http')",
-        )),
+        ))
+    } else {
+        Ok(())
     }
 }

@@ -8,9 +8,10 @@ use crate::statement::in_other_letters;
 /// without a column stays, for the sink to refuse.
 pub(super) fn key_column(name: &str, schema: &SchemaRef) -> String {
     let columns = || schema.fields().iter().map(|field| field.name().as_str());
-    match columns().any(|column| column == name) {
-        true => name.to_owned(),
-        false => in_other_letters(name, columns()).unwrap_or(name).to_owned(),
+    if columns().any(|column| column == name) {
+        name.to_owned()
+    } else {
+        in_other_letters(name, columns()).unwrap_or(name).to_owned()
     }
 }
 

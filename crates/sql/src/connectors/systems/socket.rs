@@ -39,9 +39,10 @@ pub(super) fn token_or_file(
 ) -> Result<(Option<String>, Option<PathBuf>), OptionError> {
     let token = options.text("token").map(str::to_owned);
     let file = options.text("token_file").map(PathBuf::from);
-    match token.is_some() && file.is_some() {
-        true => Err(OptionError::new("token_file", "choose either token or token_file")),
-        false => Ok((token, file)),
+    if token.is_some() && file.is_some() {
+        Err(OptionError::new("token_file", "choose either token or token_file"))
+    } else {
+        Ok((token, file))
     }
 }
 

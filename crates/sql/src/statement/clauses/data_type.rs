@@ -227,12 +227,13 @@ fn decimal(digits: &ExactNumberInfo) -> Checked {
             "write DECIMAL(38, 10), or DOUBLE for larger numbers",
         );
     }
-    match u64::try_from(scale).is_ok_and(|scale| scale <= precision) {
-        true => Ok(()),
-        false => refused(
+    if u64::try_from(scale).is_ok_and(|scale| scale <= precision) {
+        Ok(())
+    } else {
+        refused(
             format!("a DECIMAL of {precision} digits has 0 to {precision} of them after the decimal point"),
             "write the number of all digits, then of those after the decimal point: DECIMAL(10, 2)",
-        ),
+        )
     }
 }
 

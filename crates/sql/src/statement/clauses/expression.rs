@@ -141,10 +141,13 @@ impl Clauses<'_> {
             Expr::Prefixed { prefix: _, value: _ } => {
                 refused("a prefix before a value", "write CAST(value AS type)")
             }
-            Expr::Struct { values: _, fields } => match fields.is_empty() {
-                true => PLANNED,
-                false => refused("STRUCT with types", "write named_struct('a', 1, 'b', 2)"),
-            },
+            Expr::Struct { values: _, fields } => {
+                if fields.is_empty() {
+                    PLANNED
+                } else {
+                    refused("STRUCT with types", "write named_struct('a', 1, 'b', 2)")
+                }
+            }
             Expr::MatchAgainst { columns: _, match_value: _, opt_search_modifier: _ } => {
                 refused("MATCH ... AGAINST", "write text ILIKE '%word%'")
             }
@@ -167,12 +170,11 @@ impl Clauses<'_> {
         } = interval;
         let plain =
             leading_precision.is_none() && last_field.is_none() && fractional_seconds_precision.is_none();
-        match plain {
-            true => PLANNED,
-            false => {
-                let message = "an interval of two units or with a precision is not part of the language";
-                self.node(expression, message, "write INTERVAL '1 day 2 hours'")
-            }
+        if plain {
+            PLANNED
+        } else {
+            let message = "an interval of two units or with a precision is not part of the language";
+            self.node(expression, message, "write INTERVAL '1 day 2 hours'")
         }
     }
 }

@@ -18,13 +18,14 @@ impl Clauses<'_> {
             | Value::Boolean(_)
             | Value::Null => PLANNED,
             // Whether it has a value is known when the statement is executed.
-            Value::Placeholder(name) if parameters::number(name).is_some() => match self.is_query() {
-                true => PLANNED,
-                false => {
+            Value::Placeholder(name) if parameters::number(name).is_some() => {
+                if self.is_query() {
+                    PLANNED
+                } else {
                     let message = format!("{name} is a parameter, and a definition cannot have parameters");
                     self.words(*span, &[], message, "write the value into the statement")
                 }
-            },
+            }
             Value::Placeholder(name) => {
                 let message = format!("{name} is a placeholder without a value");
                 self.words(*span, &[], message, "write the value into the statement")

@@ -178,18 +178,17 @@ impl Clauses<'_> {
                         rows: OffsetRows::None | OffsetRows::Row | OffsetRows::Rows,
                     }) => {}
                 }
-                match limit_by.is_empty() {
-                    true => PLANNED,
-                    false => {
-                        let hint = "number the rows with ROW_NUMBER() OVER (PARTITION BY ...) in a subquery, and keep \
+                if limit_by.is_empty() {
+                    PLANNED
+                } else {
+                    let hint = "number the rows with ROW_NUMBER() OVER (PARTITION BY ...) in a subquery, and keep \
                                     the first ones";
-                        self.words(
-                            limit_by.first().map_or(query.span(), Expr::span),
-                            &[],
-                            "LIMIT BY is not part of the language".into(),
-                            hint,
-                        )
-                    }
+                    self.words(
+                        limit_by.first().map_or(query.span(), Expr::span),
+                        &[],
+                        "LIMIT BY is not part of the language".into(),
+                        hint,
+                    )
                 }
             }
             LimitClause::OffsetCommaLimit { offset: _, limit: _ } => PLANNED,
@@ -214,13 +213,10 @@ impl Clauses<'_> {
                     let ExprWithAliasAndOrderBy { expr, order_by: OrderByOptions { asc, nulls_first } } =
                         item;
                     let ExprWithAlias { expr, alias: _ } = expr;
-                    match asc.is_some() || nulls_first.is_some() {
-                        true => self.node(
-                            expr,
-                            "|> AGGREGATE cannot order its rows",
-                            "write |> ORDER BY after it",
-                        ),
-                        false => PLANNED,
+                    if asc.is_some() || nulls_first.is_some() {
+                        self.node(expr, "|> AGGREGATE cannot order its rows", "write |> ORDER BY after it")
+                    } else {
+                        PLANNED
                     }
                 })
             }

@@ -155,10 +155,7 @@ impl Clauses<'_> {
     }
 
     fn ordinality(&self, with_ordinality: bool, relation: &TableFactor) -> Checked {
-        match with_ordinality {
-            true => self.clause(relation, &["WITH", "ORDINALITY"], "remove it"),
-            false => PLANNED,
-        }
+        if with_ordinality { self.clause(relation, &["WITH", "ORDINALITY"], "remove it") } else { PLANNED }
     }
 
     fn version(&self, version: &TableVersion, relation: &TableFactor) -> Checked {

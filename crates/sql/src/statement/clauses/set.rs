@@ -15,10 +15,13 @@ impl Clauses<'_> {
                 self.operation(*op, *set_quantifier, body)?;
                 self.body(right, query)
             }
-            SetExpr::Values(Values { explicit_row: _, value_keyword, rows: _ }) => match value_keyword {
-                true => self.clause(query, &["VALUE"], "write VALUES"),
-                false => PLANNED,
-            },
+            SetExpr::Values(Values { explicit_row: _, value_keyword, rows: _ }) => {
+                if *value_keyword {
+                    self.clause(query, &["VALUE"], "write VALUES")
+                } else {
+                    PLANNED
+                }
+            }
             SetExpr::Insert(_) => self.clause(query, &["INSERT"], changes),
             SetExpr::Update(_) => self.clause(query, &["UPDATE"], changes),
             SetExpr::Delete(_) => self.clause(query, &["DELETE"], changes),

@@ -93,9 +93,8 @@ fn cycle(operator: &mut dyn Operator, output: &mut Output, calls: &[&[Row]], wat
     operator.end_of_cycle(&Cut { watermarks: vec![watermark], ..Cut::first() }, output).unwrap();
     let Some(written) = output.finish(0).map(|batch| batch.rows) else { return Vec::new() };
     let total = written.column(written.num_columns() - 1);
-    let shown = |column: &ArrayRef, row| match column.is_null(row) {
-        true => "NULL".to_owned(),
-        false => array_value_to_string(column, row).unwrap(),
+    let shown = |column: &ArrayRef, row| {
+        if column.is_null(row) { "NULL".to_owned() } else { array_value_to_string(column, row).unwrap() }
     };
     let row = |row| format!("{}: {}", shown(written.column(0), row), shown(total, row));
     (0..written.num_rows()).map(row).collect()
