@@ -133,8 +133,8 @@ export TIDEMILL_KAFKA_CONTROL="$control"
 if [ $# -gt 0 ]; then
     "$@"
 else
-    cargo test -p tidemill-connect --features kafka --test kafka
+    cargo test -p tidemill-connect --features kafka --test integration kafka
     # They stop the broker, and so come alone.
-    cargo test -p tidemill-connect --features kafka --test kafka -- --ignored --test-threads 1
+    cargo test -p tidemill-connect --features kafka --test integration kafka -- --ignored --test-threads 1
     cargo test -p tidemill-connect --features kafka --lib kafka
 fi

@@ -1,5 +1,6 @@
 //! Several engines in one process, and what they cost while nothing happens.
 
+#[path = "integration/fixture/mod.rs"]
 mod fixture;
 
 use std::time::Duration;
@@ -9,11 +10,6 @@ use fixture::processes::{living, processes, token};
 use fixture::sink::Remember;
 use fixture::{chunk, numbered, watched};
 use tidemill_engine::{CyclePolicy, Engine, Failure, FlowError};
-
-#[test]
-fn child() {
-    fixture::processes::child();
-}
 
 /// The processor time that this process has used, in hundredths of a second; `None` where it is not told.
 fn used() -> Option<u64> {

@@ -3,6 +3,7 @@
 //! Pools that need privileges are skipped where there are none, and the tests say so. Priorities are low, budgets and the
 //! kernel's throttling bound what runs.
 
+#[path = "integration/fixture/mod.rs"]
 mod fixture;
 
 use std::collections::BTreeMap;

@@ -2,6 +2,7 @@
 //!
 //! It is a process of its own: what it counts is nobody else's.
 
+#[path = "integration/support/mod.rs"]
 mod support;
 
 use std::fs;

@@ -48,6 +48,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("tidemill-allocator", &[]),
     ("tidemill-realtime", &[]),
+    ("tidemill-testing", &["tidemill-connect", "tidemill-core", "tidemill-journal"]),
     ("tidemill-trees", &[]),
     ("tidemill-wasm", &[]),
     (

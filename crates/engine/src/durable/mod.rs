@@ -178,11 +178,6 @@ fn check(plan: &Plan, sinks: &[Box<dyn Sink>], sources: &[DurableSource]) -> Res
 }
 
 #[cfg(test)]
-#[path = "../../../journal/tests/journal/support/fault_disk.rs"]
-#[allow(dead_code)]
-mod fault_disk;
-
-#[cfg(test)]
 #[path = "../../tests/simulation/mod.rs"]
 mod simulation;
 

@@ -9,9 +9,9 @@ use tidemill_journal::{Journal, StoredSnapshot, StreamSettings};
 
 use super::*;
 use crate::durable::description::Description;
-use crate::durable::fault_disk::{FaultDisk, Random};
 use crate::durable::recovery::{self, Recovery};
 use crate::durable::{Durability, SinkCommit};
+use tidemill_testing::fault_disk::{FaultDisk, Random};
 
 const FOLDER: &str = "/journal";
 

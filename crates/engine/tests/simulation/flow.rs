@@ -13,9 +13,9 @@ use tidemill_core::{Batch, Cut, CutLog, ManualClock};
 use tidemill_flow::{Chunk, Replay, Resume, SinkProgress, Stopped};
 use tidemill_journal::CutJournal;
 
-use super::fault_disk::Random;
 use super::oracle::{Out, State};
 use crate::feed_entry::ChunkReceiver;
+use tidemill_testing::fault_disk::Random;
 
 /// A gateway: chunks that no cycle has.
 #[derive(Clone)]

@@ -10,12 +10,12 @@ use tidemill_core::arrow::array::cast::AsArray;
 use tidemill_core::arrow::array::types::{TimestampNanosecondType, UInt64Type};
 use tidemill_journal::{Journal, StreamReader};
 
-use super::fault_disk::FaultDisk;
 use super::oracle::{DELAY_NS, Out, check_watermarks, expected};
 use super::process::{FOLDER, Process, Settings};
 use super::times::Times;
 use super::world::{Row, SinkWorld, SourceWorld, World, schema};
 use crate::durable::SyncPolicy;
+use tidemill_testing::fault_disk::FaultDisk;
 
 pub struct Ledger {
     world: Arc<Mutex<World>>,

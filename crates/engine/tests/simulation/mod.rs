@@ -17,7 +17,6 @@ mod world;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::durable::fault_disk;
 use schedule::{Counts, Schedule};
 
 /// For every change.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use tidemill_core::Cut;
 use tidemill_core::snapshot::Snapshot;
 
-use super::fault_disk::Random;
 use super::world::Row;
+use tidemill_testing::fault_disk::Random;
 
 /// A row is late if it is more than this behind the largest time before it.
 pub const DELAY_NS: i64 = 10;

@@ -9,7 +9,6 @@ use tidemill_core::{Clock, ManualClock, Sink};
 use tidemill_journal::{Journal, StreamReader, StreamSettings};
 use tidemill_plan::Plan;
 
-use super::fault_disk::{FaultDisk, Random};
 use super::flow::{Flow, Gateway};
 use super::oracle::DELAY_NS;
 use super::world::{SimulatedSink, SimulatedSource, World, schema};
@@ -20,6 +19,7 @@ use crate::durable::recovery::Recovered;
 use crate::durable::write::Writer;
 use crate::durable::{Durability, DurableSource, feed};
 use crate::feed_settings::{EventTime, FeedSettings};
+use tidemill_testing::fault_disk::{FaultDisk, Random};
 
 pub const FOLDER: &str = "/journal";
 /// What stays the same over all runs of a query.

@@ -14,13 +14,13 @@ use tidemill_core::error::{Cause, Fault};
 use tidemill_core::{CommitGuard, ManualClock};
 use tidemill_journal::StreamReader;
 
-use super::fault_disk::{FaultDisk, Random};
 use super::ledger::Ledger;
 use super::process::{Process, Settings, moment};
 use super::steps::{Crash, Step, tell};
 use super::world::{SinkWorld, SourceWorld, World};
 use crate::durable::protocol::AwaitedSync;
 use crate::durable::write;
+use tidemill_testing::fault_disk::{FaultDisk, Random};
 
 /// How often something has happened, so that it is seen that the schedules come by.
 pub type Counts = BTreeMap<&'static str, u64>;

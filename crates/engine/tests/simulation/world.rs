@@ -10,9 +10,9 @@ use tidemill_core::arrow::schema::{DataType, Field, Schema, SchemaRef, TimeUnit}
 use tidemill_core::error::Cause;
 use tidemill_core::{CycleOutput, Guarantee, Heard, Polled, Request, Sink, Source};
 
-use super::fault_disk::Random;
 use super::oracle::Out;
 use crate::durable::SyncPolicy;
+use tidemill_testing::fault_disk::Random;
 
 /// An event. Its time is a function of its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use tidemill_core::{Cut, CutLog as _};
 use tidemill_journal::inspect::FindingKind;
 use tidemill_journal::{Journal, StreamReader, StreamSettings, StreamWriter, inspect};
 
-use crate::support::fault_disk::{FaultDisk, Random};
 use crate::support::{request, rows};
+use tidemill_testing::fault_disk::{FaultDisk, Random};
 
 const FOLDER: &str = "/journal";
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use tidemill_journal::{Journal, StreamSettings, inspect};
 
-use crate::support::fault_disk::FaultDisk;
 use crate::support::{request, rows};
+use tidemill_testing::fault_disk::FaultDisk;
 
 const SEGMENT: &str = "/journal/streams/orders/00000000000000000000.segment";
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tidemill_core::error::{Cause, Fault};
 use tidemill_journal::{Journal, StreamReader, StreamSettings, StreamWriter};
 
-use crate::support::fault_disk::FaultDisk;
 use crate::support::{request, rows};
+use tidemill_testing::fault_disk::FaultDisk;
 
 fn open(disk: &FaultDisk, settings: &StreamSettings) -> (StreamWriter, StreamReader) {
     let journal = Journal::open_on(Arc::new(disk.clone()), Path::new("/journal")).unwrap();

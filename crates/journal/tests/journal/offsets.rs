@@ -8,8 +8,8 @@ use tidemill_core::error::{Cause, Fault};
 use tidemill_core::source::{SourceOffset, SourceOffsets};
 use tidemill_journal::{Journal, Medium as _, StreamSettings, StreamWriter, inspect};
 
-use crate::support::fault_disk::FaultDisk;
 use crate::support::{cut, request, rows};
+use tidemill_testing::fault_disk::FaultDisk;
 
 const FOLDER: &str = "/journal";
 /// Three rows, and cycle 0, as the program wrote them when segments had version 1.

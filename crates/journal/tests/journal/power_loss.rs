@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::support::fault_disk::{FaultDisk, Random};
 use crate::support::{request, rows};
 use arrow_array::RecordBatch;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Request, SourceOffset, SourceOffsets};
 use tidemill_journal::{Journal, StreamReader, StreamSettings, StreamWriter};
+use tidemill_testing::fault_disk::{FaultDisk, Random};
 
 /// How many runs; more with TIDEMILL_TEST_SEEDS.
 const SEEDS: u64 = 1000;

@@ -1,9 +1,7 @@
 //! What views keep on the disk: over random histories, with kills, losses of power and full disks between any two changes of the
 //! disk, a view has after each restart the rows that a plain list says, and nothing is left that it does not need.
 
-#[path = "../../../journal/tests/journal/support/fault_disk.rs"]
-#[allow(dead_code)]
-mod fault_disk;
+use tidemill_testing::fault_disk;
 mod rows;
 
 use std::collections::BTreeSet;

@@ -1,8 +1,6 @@
 //! What the tests of the journal share: rows, and a disk that loses power.
 #![allow(dead_code)]
 
-pub mod fault_disk;
-
 use std::sync::Arc;
 
 use arrow_array::{Int64Array, RecordBatch, StringArray};

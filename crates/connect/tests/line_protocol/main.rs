@@ -1,8 +1,0 @@
-//! Line protocol against a slow, obvious parser, and against bytes of any kind.
-#![cfg(feature = "tables")]
-
-mod alike;
-mod compared;
-mod hostile;
-mod oracle;
-mod points;

@@ -1,0 +1,35 @@
+//! All integration tests of this package in one binary, so that they are linked once.
+
+mod batches;
+mod bounds;
+mod clock_jumps;
+mod clock_power_loss;
+mod crash;
+mod culprit;
+mod cuts;
+mod database_clock;
+mod determinism;
+mod failure;
+mod fixture;
+mod full_disk;
+mod idle_sources;
+mod orderly_stop;
+mod own_program;
+mod past;
+mod places;
+mod power_loss;
+mod process_death;
+mod processes;
+mod rebalancing;
+mod refused;
+mod repair;
+mod replace;
+mod replanning;
+mod response_times;
+mod resume;
+mod skip;
+mod slow_disk;
+mod snapshots;
+mod splitting;
+mod stop;
+mod transforms;

@@ -1,0 +1,5 @@
+//! Golden cases: how they are read, run and shown.
+
+pub mod case;
+pub mod run;
+pub mod show;

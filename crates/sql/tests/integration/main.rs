@@ -1,0 +1,29 @@
+//! All integration tests of this package in one binary, so that they are linked once.
+
+mod against_batch;
+mod against_duckdb;
+mod cars;
+mod counted_turns;
+mod divided_views;
+mod errors;
+mod fourier;
+mod functions;
+mod functions_in_sql;
+mod gateways;
+mod golden;
+mod golden_support;
+mod guide_options;
+mod kept_plans;
+mod language;
+mod long_joins;
+mod many_streams;
+mod memory_limit;
+mod memory_source;
+mod places;
+mod pools;
+mod process_statements;
+mod robust;
+mod selections;
+mod statements;
+mod stored_views;
+mod tables_that_change;

@@ -1,0 +1,4 @@
+//! A slow reader of line protocol, and what both readers give in a form that can be compared.
+
+pub mod compared;
+pub mod oracle;
