@@ -7,6 +7,7 @@
 //! | `wasmi` | a crate other than `tidemill-wasm` that depends on wasmi |
 //! | `edges` | a dependency among our packages that [`edges::ALLOWED`] does not list |
 //! | `cycles` | modules of a crate that import each other in a circle, see [`cycles`] |
+//! | `decisions` | a page of `docs/decisions` without a status, or that the index does not list |
 //! | `features` | a package with SQL that, built by itself, needs dependencies with other features than the workspace |
 //! | `glossary` | a type or path of `docs/glossary.md` that does not exist, and a retired name that does |
 //! | `map` | a folder that the map of `ARCHITECTURE.md` does not name, and a name in it that is not a folder |
@@ -17,11 +18,13 @@
 //! | `module-files` | a file `x.rs` beside a folder `x`: its module is `x/mod.rs` |
 //! | `names` | a file or folder named `utils`, `common`, `helpers` or `misc` |
 //! | `prose` | a phrase of [`prose::PHRASES`], or a noun that is denied (`is no number`), in text or comments |
+//! | `test-binaries` | a second binary of integration tests in a package, see [`test_binaries`] |
 //! | `machine-paths` | a path of somebody's machine, in `src` and in the repository's own texts |
 //!
 //! A rule is a function from what it looks at to its findings, so each has its own test with a text that breaks it.
 
 pub mod cycles;
+pub mod decisions;
 pub mod edges;
 pub mod features;
 pub mod glossary;
@@ -30,6 +33,7 @@ pub mod map;
 pub mod prose;
 pub mod rust_text;
 pub mod sources;
+pub mod test_binaries;
 pub mod tree;
 
 use std::fmt;

@@ -3,6 +3,7 @@
 //! * `timely`, `datafusion`: only `tidemill-flow` depends on the first, only `tidemill-sql` and `tidemill-trees` on the second.
 //! * `edges`: packages depend on each other downwards only.
 //! * `cycles`: modules of a crate do not import each other in circles.
+//! * `decisions`: each has a status and is listed.
 //! * `features`: what is expensive is built with one set of features.
 //! * `glossary`: what `docs/glossary.md` names exists, and what it retires does not.
 //! * `map`: `ARCHITECTURE.md` names every folder with code, and no other.
@@ -12,12 +13,15 @@
 //! * `module-files`: the module of a folder is its `mod.rs`.
 //! * `names`: no `utils`, `common`, `helpers`, `misc`.
 //! * `prose`: no phrase that reads as translated.
+//! * `test-binaries`: one for each package.
 //! * `machine-paths`: no path of one machine.
 
 use std::fs;
 use std::process::Command;
 
-use tidemill_tidy::{Finding, cycles, edges, features, glossary, map, prose, sources, tree};
+use tidemill_tidy::{
+    Finding, cycles, decisions, edges, features, glossary, map, prose, sources, test_binaries, tree,
+};
 
 #[test]
 fn packages_depend_downwards() {
@@ -80,6 +84,26 @@ fn the_glossary_is_true() {
     assert_none(glossary::check(&text, &rust_files(), |path| root.join(path).exists()));
 }
 
+#[test]
+fn decisions_are_listed_with_their_status() {
+    let root = tree::root();
+    let index = fs::read_to_string(root.join(decisions::INDEX)).expect("an index");
+    let files =
+        fs::read_dir(root.join(decisions::FOLDER)).expect("a folder").map(|file| file.expect("readable"));
+    let pages: Vec<(String, String)> = files
+        .map(|file| (file.file_name().into_string().expect("UTF-8"), file.path()))
+        .filter(|(name, _)| name != "README.md")
+        .map(|(name, path)| (name, fs::read_to_string(path).expect("a page")))
+        .collect();
+    assert!(pages.len() > 100, "all are looked at");
+    assert_none(decisions::check(&index, &pages));
+}
+
+#[test]
+fn a_package_has_one_test_binary() {
+    assert_none(test_binaries::check(&tree::paths(&tree::root()).expect("a readable tree")));
+}
+
 /// The path and the text of every Rust file.
 fn rust_files() -> Vec<(String, String)> {
     let root = tree::root();
@@ -106,8 +130,16 @@ fn files_keep_the_rules() {
 }
 
 /// The repository's texts outside of the folders with code.
-const ROOT_FILES: [&str; 7] =
-    [".ci/run", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.toml", "README.md", "deny.toml"];
+const ROOT_FILES: [&str; 8] = [
+    "justfile",
+    ".ci/run",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Cargo.toml",
+    "README.md",
+    "deny.toml",
+];
 
 fn metadata() -> serde_json::Value {
     let metadata = cargo(&["metadata", "--format-version", "1", "--no-deps", "--offline"]);
