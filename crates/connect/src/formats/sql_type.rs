@@ -1,14 +1,16 @@
 //! The names of types in SQL.
 
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field, TimeUnit};
 
-/// The name of a type in SQL, for messages.
+/// The name of a type in SQL, for messages and to be declared again.
 ///
 /// ```
 /// use tidemill_core::arrow::schema::{DataType, TimeUnit};
 /// use tidemill_connect::formats::sql_type;
 /// assert_eq!(sql_type(&DataType::Int64), "BIGINT");
 /// assert_eq!(sql_type(&DataType::Timestamp(TimeUnit::Nanosecond, None)), "TIMESTAMP");
+/// assert_eq!(sql_type(&DataType::Timestamp(TimeUnit::Millisecond, None)), "TIMESTAMP(3)");
+/// assert_eq!(sql_type(&DataType::Binary), "BYTEA");
 /// ```
 pub fn sql_type(data_type: &DataType) -> String {
     let name = match data_type {
@@ -25,10 +27,22 @@ pub fn sql_type(data_type: &DataType) -> String {
         DataType::Float64 => "DOUBLE",
         DataType::Date32 | DataType::Date64 => "DATE",
         DataType::Time32(_) | DataType::Time64(_) => "TIME",
-        DataType::Timestamp(_, None) => "TIMESTAMP",
+        DataType::Timestamp(TimeUnit::Second, None) => "TIMESTAMP(0)",
+        DataType::Timestamp(TimeUnit::Millisecond, None) => "TIMESTAMP(3)",
+        DataType::Timestamp(TimeUnit::Microsecond, None) => "TIMESTAMP(6)",
+        DataType::Timestamp(TimeUnit::Nanosecond, None) => "TIMESTAMP",
         DataType::Timestamp(_, Some(_)) => "TIMESTAMP WITH TIME ZONE",
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "VARCHAR",
-        DataType::Interval(_) => "INTERVAL",
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            "BYTEA"
+        }
+        DataType::Interval(_) | DataType::Duration(_) => "INTERVAL",
+        DataType::Null => "NULL",
+        DataType::Struct(fields) => {
+            let field = |field: &Field| format!("{} {}", name(field.name()), sql_type(field.data_type()));
+            let fields: Vec<String> = fields.iter().map(|one| field(one)).collect();
+            return format!("STRUCT<{}>", fields.join(", "));
+        }
         DataType::Dictionary(_, value) => return sql_type(value),
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             return format!("{}[]", sql_type(item.data_type()));
@@ -40,4 +54,11 @@ pub fn sql_type(data_type: &DataType) -> String {
         other => return other.to_string(),
     };
     name.to_owned()
+}
+
+/// The name of a field, in quotes if it would be another one without.
+fn name(name: &str) -> String {
+    let is_plain = name.starts_with(|letter: char| letter.is_ascii_lowercase() || letter == '_')
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }

@@ -62,6 +62,22 @@ fn captured(words: &ForeignWords, tokens: &[Token]) -> Option<Vec<String>> {
                 found.extend(arguments);
                 return Some(found);
             }
+            "<number>" => {
+                let (number, behind) = rest.split_first()?;
+                let Token::Number(digits, _) = number else { return None };
+                found.push(digits.clone());
+                rest = behind;
+            }
+            "<text>" => {
+                let (Token::SingleQuotedString(text), behind) = rest.split_first()? else { return None };
+                found.push(text.clone());
+                rest = behind;
+            }
+            "<name>" => {
+                let (Token::Word(name), behind) = rest.split_first()? else { return None };
+                found.push(name.to_string());
+                rest = behind;
+            }
             "_" => match rest.split_first()? {
                 (Token::SingleQuotedString(text), behind) => {
                     found.push(text.clone());

@@ -2,7 +2,8 @@
 
 /// Words of another system.
 pub(super) struct ForeignWords {
-    /// Tokens divided by blanks. `_` stands for any one token, and `(*)` for a call's arguments; both are captured.
+    /// Tokens divided by blanks. `_` stands for any one token, `<number>`, `<text>` and `<name>` for one of this kind, and `(*)` for a
+    /// call's arguments; all are captured.
     pub pattern: &'static str,
     /// What to write: `{1}` is the first thing captured, `{from}` the relation behind FROM.
     pub hint: &'static str,
@@ -22,6 +23,13 @@ const FIELD: &str =
     "name the fields where the column is declared, {1} STRUCT<{2} VARCHAR>, and write {1}['{2}']";
 const JSON_FIELD: &str = "text is not searched for JSON: declare the column with its fields, \
     STRUCT<name VARCHAR>, and write {1}['name']";
+const LAMBDA: &str =
+    "there are no functions without names: SELECT unnest(list) in a subquery, and compute with its rows";
+const DIFFERENCE_OF_UNIT: &str =
+    "write {3} - {2}, which is an interval; in days, CAST({3} AS DATE) - CAST({2} AS DATE)";
+const MAP: &str = "name the keys where the column is declared: STRUCT<key INT>, or a list of pairs: \
+    STRUCT<key VARCHAR, value INT>[]";
+const COPY_TO: &str = "write CREATE SINK name AS SELECT ... WITH (connector = 'file', path = 'file.csv')";
 const PROCESSING_TIME: &str = "windows need an event time: a column with WATERMARK FOR; now() is the time at which the \
     cycle of a row was closed";
 const SOURCES: &str = "write SHOW SOURCES or SHOW VIEWS";
@@ -47,7 +55,7 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     ),
     words("WINDOW SESSION (*)", "write FROM session(TABLE({from}), event_time, INTERVAL '5 minutes')"),
     words(
-        "WITHIN _ _",
+        "WITHIN <number> <name>",
         "bound the event times in ON: ... AND b.at BETWEEN a.at - INTERVAL '{1} {2}' AND a.at",
     ),
     words("LATEST_BY_OFFSET (*)", "write last_value({1})"),
@@ -114,10 +122,49 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     words("CREATE INDEX", NO_INDEX),
     words("properties.bootstrap.server", "write brokers = 'host:9092'"),
     // PostgreSQL and its relatives
-    words("_ ->> _", FIELD),
-    words("_ -> _", FIELD),
-    words("_ #>> _", JSON_FIELD),
-    words("_ #> _", JSON_FIELD),
+    words("<name> ->> <text>", FIELD),
+    words("<name> -> <text>", FIELD),
+    words("<name> #>> _", JSON_FIELD),
+    words("<name> #> _", JSON_FIELD),
+    words("LIST_TRANSFORM (*)", LAMBDA),
+    words("LIST_FILTER (*)", LAMBDA),
+    words("AGE ( _ , _ )", "write {1} - {2}, which is an interval"),
+    words("AGE ( _ )", "write current_date - {1}, which is an interval"),
+    words("DATEDIFF ( <text> , _ , _ )", DIFFERENCE_OF_UNIT),
+    words("DATE_DIFF ( <text> , _ , _ )", DIFFERENCE_OF_UNIT),
+    words("DATEDIFF ( <name> , _ , _ )", DIFFERENCE_OF_UNIT),
+    words("DATEDIFF ( _ , _ )", "write CAST({1} AS DATE) - CAST({2} AS DATE)"),
+    words("DATEADD ( _ , _ , _ )", "write {3} + {2} * INTERVAL '1 {1}'"),
+    words(
+        "MODE ( ) WITHIN GROUP",
+        "count the values in a subquery with GROUP BY, and take the first by ORDER BY count(*) DESC",
+    ),
+    words("READ_CSV (*)", "name the file in FROM: FROM {1}"),
+    words("READ_CSV_AUTO (*)", "name the file in FROM: FROM {1}"),
+    words("READ_PARQUET (*)", "name the file in FROM: FROM {1}"),
+    words("READ_JSON (*)", "name the file in FROM: FROM {1}"),
+    words("READ_JSON_AUTO (*)", "name the file in FROM: FROM {1}"),
+    words("ISFINITE (*)", "all times are finite; write isnan({1}) for numbers that are none"),
+    words("DIV ( _ , _ )", "write {1} / {2}: whole numbers are divided without a rest"),
+    words("GROUP_CONCAT ( _ )", "write string_agg({1}, ',')"),
+    words("LISTAGG (*)", "write string_agg({1}, ',')"),
+    words("COUNTIF (*)", "write count(*) FILTER (WHERE {1})"),
+    words("COUNT_IF (*)", "write count(*) FILTER (WHERE {1})"),
+    words("IFF (*)", "write CASE WHEN {1} THEN {2} ELSE {3} END"),
+    words("APPROX_COUNT_DISTINCT (*)", "write approx_distinct({1})"),
+    words("ANY_VALUE (*)", "write first_value({1})"),
+    words("STRFTIME (*)", "write to_char({1}, 'YYYY-MM-DD HH24:MI:SS')"),
+    words("STRPTIME (*)", "write to_timestamp({1}, 'YYYY-MM-DD HH24:MI:SS')"),
+    words("REGEXP_MATCHES (*)", "write regexp_like({1}, {2}), or regexp_match({1}, {2}) for its groups"),
+    words("REGEXP_EXTRACT (*)", "write (regexp_match({1}, {2}))[1]"),
+    words("MAP <", MAP),
+    words("MAP (*)", MAP),
+    words("COPY _ TO", COPY_TO),
+    words("COPY (*)", COPY_TO),
+    words("SHOW COLUMNS FROM <name>", "write DESCRIBE {1}"),
+    words("SHOW COLUMNS IN <name>", "write DESCRIBE {1}"),
+    words("SHOW COLUMNS", "write DESCRIBE name"),
+    words("OVERLAPS", "compare the ends: (a, b) OVERLAPS (c, d) is a < d AND c < b"),
     words("JSONB_EXTRACT_PATH_TEXT (*)", JSON_FIELD),
     words("JSON_EXTRACT (*)", JSON_FIELD),
     words("JSON_EXTRACT_PATH_TEXT (*)", JSON_FIELD),

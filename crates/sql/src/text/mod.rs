@@ -4,6 +4,7 @@ pub(crate) mod duration;
 mod masked;
 mod render;
 mod script;
+mod types;
 pub(crate) mod wording;
 
 use std::fmt;

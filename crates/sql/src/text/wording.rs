@@ -3,6 +3,8 @@
 use datafusion::arrow::temporal_conversions::timestamp_ns_to_datetime;
 use datafusion::error::DataFusionError;
 
+pub(crate) use super::types::sql_types;
+
 /// An error in plain language.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wording {
@@ -34,11 +36,24 @@ fn arguments(text: &str) -> Option<Wording> {
     let mut forms: Vec<String> =
         candidates.lines().map(str::trim).filter(|form| !form.is_empty()).map(sql_types).collect();
     forms.dedup();
-    Some(Wording {
-        message: format!("`{name}` does not take ({}", sql_types(types)),
-        hint: Some(format!("it takes {}", forms.join(", "))),
-        at: Some(name.to_owned()),
-    })
+    let is_own = forms.iter().any(|form| form.contains("UserDefined"));
+    let given = sql_types(types);
+    let nothing = given.trim_start().starts_with(')');
+    let (message, hint) = match (nothing, is_own) {
+        (true, true) => (format!("`{name}` needs arguments"), None),
+        (true, false) => {
+            (format!("`{name}` needs arguments"), Some(format!("it takes {}", forms.join(", "))))
+        }
+        // Its signature says no more.
+        (false, true) => (
+            format!("`{name}` does not take ({given} together"),
+            Some("give all of them one type with CAST(... AS ...)".to_owned()),
+        ),
+        (false, false) => {
+            (format!("`{name}` does not take ({given}"), Some(format!("it takes {}", forms.join(", "))))
+        }
+    };
+    Some(Wording { message, hint, at: Some(name.to_owned()) })
 }
 
 /// A function of one type that is given another one.
@@ -46,9 +61,9 @@ fn one_type(text: &str) -> Option<Wording> {
     let (_, rest) = text.split_once("Function '")?;
     let (name, rest) = rest.split_once('\'')?;
     let (wanted, _) = rest.strip_prefix(" requires ")?.split_once(", but received ")?;
-    let given = between(rest, "(DataType: ", ")").map_or_else(|| "another type".to_owned(), type_names);
+    let given = between(rest, "(DataType: ", ")").map_or_else(|| "another type".to_owned(), sql_types);
     Some(Wording {
-        message: format!("`{name}` takes {}, but got {given}", type_names(wanted)),
+        message: format!("`{name}` takes {}, but got {given}", sql_types(wanted)),
         hint: Some("convert it with CAST(... AS ...)".to_owned()),
         at: Some(name.to_owned()),
     })
@@ -75,7 +90,7 @@ fn operands(text: &str) -> Option<Wording> {
         return Some(Wording { message, hint: None, at: Some("WHERE".to_owned()) });
     }
     if let Some((what, found)) = text.split_once(" must be boolean type, but got ") {
-        let found = type_names(found.split('(').next().unwrap_or(found)).to_uppercase();
+        let found = sql_types(found);
         let at = if what.starts_with("Join") { "ON" } else { "WHERE" };
         let message = format!("a condition must be a boolean, but this one is a {found}");
         return Some(Wording { message, hint: None, at: Some(at.to_owned()) });
@@ -193,13 +208,13 @@ fn misplaced(text: &str) -> Option<(&'static str, &'static str)> {
 pub(crate) fn types_do_not_fit(text: &str) -> Option<Wording> {
     let text = clean(text);
     if let Some(types) = between(&text, "Failed to coerce types ", " in BETWEEN") {
-        let message = format!("cannot compare {}", type_names(types));
+        let message = format!("cannot compare {}", sql_types(types));
         let hint = Some("convert one side with CAST(... AS ...)".to_owned());
         return Some(Wording { message, hint, at: Some("BETWEEN".to_owned()) });
     }
     let name = between(&text, "Function '", "' failed to match any signature")?;
     let wanted = text.split(" requires ").skip(1).filter_map(|wanted| wanted.split([',', '.']).next());
-    let mut wanted: Vec<String> = wanted.map(type_names).collect();
+    let mut wanted: Vec<String> = wanted.map(sql_types).collect();
     wanted.dedup();
     let hint = (!wanted.is_empty()).then(|| format!("it takes {}", wanted.join(" or ")));
     let written = match name {
@@ -229,8 +244,8 @@ fn unknown(text: &str) -> Wording {
     };
     // A value or name in quotes is most likely what it is about.
     let at = between(text, "'", "'").or_else(|| between(text, "\"", "\"")).map(str::to_owned);
-    let message = lower_first(&without_nodes(&type_names(&plain_values(message))));
-    Wording { message, hint: advice.map(|advice| without_nodes(&type_names(&plain_values(&advice)))), at }
+    let message = lower_first(&without_nodes(&sql_types(&plain_values(message))));
+    Wording { message, hint: advice.map(|advice| without_nodes(&sql_types(&plain_values(&advice)))), at }
 }
 
 /// Without prefixes, and without locations in the planner's source.
@@ -251,28 +266,6 @@ fn clean(text: &str) -> String {
         text = rest.trim();
     }
     text.trim_end_matches('.').to_owned()
-}
-
-/// Replaces data types by their SQL names.
-pub(crate) fn sql_types(text: &str) -> String {
-    const NAMES: [(&str, &str); 15] = [
-        ("Utf8View", "VARCHAR"),
-        ("LargeUtf8", "VARCHAR"),
-        ("Utf8", "VARCHAR"),
-        ("String", "VARCHAR"),
-        ("UInt64", "BIGINT UNSIGNED"),
-        ("Int64", "BIGINT"),
-        ("UInt32", "INT UNSIGNED"),
-        ("Int32", "INT"),
-        ("Int16", "SMALLINT"),
-        ("Float64", "DOUBLE"),
-        ("Float32", "FLOAT"),
-        ("Numeric(1)", "a number"),
-        ("Timestamp(ns)", "TIMESTAMP"),
-        ("Timestamp(ns, ", "TIMESTAMP("),
-        ("Decimal128", "DECIMAL"),
-    ];
-    NAMES.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 /// `Int64(1)` as `1`, `Utf8("a")` as `"a"`, and times and intervals in SQL notation.
@@ -336,34 +329,6 @@ fn time(name: &str, value: &str) -> Option<String> {
     let since_1970_ns = value.strip_suffix(", None").filter(|_| name == "TimestampNanosecond(")?;
     let time = timestamp_ns_to_datetime(since_1970_ns.parse().ok()?)?;
     Some(format!("'{time}'"))
-}
-
-/// Replaces the names of data types, where they occur as words, by their SQL names.
-fn type_names(text: &str) -> String {
-    let is_part = |char: char| char.is_alphanumeric() || char == '_';
-    let mut named = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find(is_part) {
-        let word = &rest[start..];
-        let length = word.find(|char| !is_part(char)).unwrap_or(word.len());
-        named.push_str(&rest[..start]);
-        named.push_str(match &word[..length] {
-            "Int64" => "BIGINT",
-            "Int32" => "INT",
-            "Int16" => "SMALLINT",
-            "Int8" => "TINYINT",
-            "UInt64" => "BIGINT UNSIGNED",
-            "UInt32" => "INT UNSIGNED",
-            "Float64" => "DOUBLE",
-            "Float32" => "FLOAT",
-            "Utf8" | "Utf8View" | "LargeUtf8" => "VARCHAR",
-            "Date32" => "DATE",
-            "Decimal128" => "DECIMAL",
-            other => other,
-        });
-        rest = &word[length..];
-    }
-    named + rest
 }
 
 /// Removes the debug form of the planner's nodes: `Identifier(Ident { ... })` becomes `...`.
