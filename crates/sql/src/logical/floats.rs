@@ -128,7 +128,7 @@ pub(crate) fn with_decimals_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// The parts of an expression that DataFusion makes values of one type, group by group: what is compared, and what is
 /// the result in one case or another.
-fn of_one_type(part: &mut Expr) -> Vec<Vec<&mut Expr>> {
+pub(super) fn of_one_type(part: &mut Expr) -> Vec<Vec<&mut Expr>> {
     match part {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() || is_equal(*op) => {
             vec![vec![left, right]]
@@ -162,7 +162,7 @@ fn as_decimal(number: &mut Expr) -> bool {
 
 /// Makes decimals floating-point numbers beside such, and numbers that are written out decimals beside decimals.
 fn as_one_type(mut sides: Vec<&mut Expr>, schema: &DFSchema) -> bool {
-    if !sides.iter().any(|side| is_decimal(side, schema)) {
+    if !sides.iter().any(|side| is_decimal(side, schema)) && !are_exact(&sides, schema) {
         return false;
     }
     for side in &mut sides {
@@ -176,6 +176,14 @@ fn as_one_type(mut sides: Vec<&mut Expr>, schema: &DFSchema) -> bool {
         }
     }
     true
+}
+
+/// Whether there is a number with more digits than a floating-point number has, beside others that are exact.
+fn are_exact(sides: &[&mut Expr], schema: &DFSchema) -> bool {
+    let is_exact =
+        |side: &Expr| written_decimal(side).is_some() || has_type(side, schema, DataType::is_integer);
+    sides.iter().any(|side| written_numbers::decimal_of(side).is_some())
+        && sides.iter().all(|side| is_exact(side))
 }
 
 /// Converts the decimals of `IN (SELECT ...)` to floating-point numbers, if the other side has floating-point numbers.

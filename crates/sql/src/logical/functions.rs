@@ -28,6 +28,15 @@ pub(crate) const WINDOW_START: &str = "tumble";
 /// Functions of union types, which SQL cannot create.
 const NOT_IN_SQL: [&str; 2] = ["union_extract", "union_tag"];
 
+/// Names of functions in PostgreSQL, and the names of the same in DataFusion.
+const OTHER_NAMES: [(&str, &str); 5] = [
+    ("array_remove", "array_remove_all"),
+    ("list_remove", "array_remove_all"),
+    ("array_replace", "array_replace_all"),
+    ("list_replace", "array_replace_all"),
+    ("sign", "signum"),
+];
+
 /// See the module.
 #[derive(Clone)]
 pub(crate) struct Functions {
@@ -63,8 +72,12 @@ impl Default for Functions {
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::now())));
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_date())));
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_time())));
+        functions.add_scalar(Arc::new(super::matched_groups::regexp_match()));
+        functions.add_scalar(Arc::new(super::type_names_of_values::pg_typeof()));
+        functions.add_other_names();
         // Before DataFusion's: the first planner that takes an operator plans it.
         functions.planners.insert(0, Arc::new(super::division::DecimalDivision));
+        functions.planners.insert(0, Arc::new(super::untyped_texts::TextOperands));
         functions.add_scalar(Arc::new(window_start()));
         let own =
             super::fourier_functions::functions().into_iter().chain(super::region_functions::functions());
@@ -76,6 +89,22 @@ impl Default for Functions {
 }
 
 impl Functions {
+    /// Gives functions the names that they have in PostgreSQL. There `array_remove` and `array_replace` mean all items, and not the first.
+    fn add_other_names(&mut self) {
+        if let Some(coalesce) = self.scalar.get("coalesce").cloned() {
+            let coalesce = super::untyped_texts::coalesce(coalesce.as_ref().clone());
+            self.add_scalar(Arc::new(coalesce));
+        }
+        for (name, meant) in OTHER_NAMES {
+            if let Some(function) = self.scalar.get(meant).cloned() {
+                self.scalar.insert(name.to_owned(), function);
+            }
+        }
+        if let Some(every) = self.aggregate.get("bool_and").cloned() {
+            self.aggregate.insert("every".to_owned(), every);
+        }
+    }
+
     /// Adds a scalar function under its name and aliases.
     pub fn add_scalar(&mut self, function: Arc<ScalarUDF>) {
         for alias in function.aliases() {

@@ -29,7 +29,10 @@ use super::durations::with_parts;
 use super::floats::{with_decimals_compared, with_one_nan, without_one_nan};
 use super::interval_lengths::with_lengths_compared;
 use super::opaque::{with_opaque, without_opaque};
+use super::rounded_casts::with_rounded_casts;
 use super::select_before::SelectBefore;
+use super::untyped_texts::with_values;
+use super::value_texts::with_texts;
 
 /// Coerces types, then rewrites the plan until nothing changes.
 pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
@@ -72,8 +75,9 @@ fn by_rules(
 
 /// Casts compared or combined expressions to common types.
 pub(super) fn coerce(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+    let plan = with_rounded_casts(with_values(plan)?)?;
     let plan = with_times(with_decimals_compared(with_lengths_compared(with_parts(
         with_exact_durations(plan)?,
     )?)?)?)?;
-    with_constants_compared(Analyzer::new().execute_and_check(plan, options, |_, _| {})?)
+    with_texts(with_constants_compared(Analyzer::new().execute_and_check(plan, options, |_, _| {})?)?)
 }

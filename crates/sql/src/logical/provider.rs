@@ -199,7 +199,9 @@ impl<'a> Provider<'a> {
     }
 
     fn unchecked_plan_expanded(&self, query: &ast::Query) -> Result<LogicalPlan> {
-        let statement = ast::Statement::Query(Box::new(query.clone()));
+        let mut query = query.clone();
+        super::postgres_words::translate(&mut query)?;
+        let statement = ast::Statement::Query(Box::new(query));
         plan_statement(statement, self, parser_options(), &mut PlannerContext::new())
     }
 
@@ -211,6 +213,7 @@ impl<'a> Provider<'a> {
     ) -> Result<(LogicalPlan, LogicalPlan)> {
         let mut query = naming.name(query);
         spelling.spell(&mut query);
+        super::postgres_words::translate(&mut query)?;
         super::time_patterns::translate(&mut query)?;
         super::written_numbers::keep(&mut query);
         super::interval_texts::translate(&mut query);
@@ -296,6 +299,7 @@ impl<'a> Provider<'a> {
         loop {
             let mut expression = expression.clone();
             spelling.spell(&mut expression);
+            super::postgres_words::translate(&mut expression)?;
             super::time_patterns::translate(&mut expression)?;
             super::written_numbers::keep(&mut expression);
             super::interval_texts::translate(&mut expression);

@@ -9,10 +9,10 @@ use datafusion::sql::sqlparser::ast::{
     Query, Select, SelectItem, SetExpr, SetOperator, TableFactor, TableWithJoins, Value, Visitor, VisitorMut,
 };
 
+use super::StatementKind;
 use super::client_calls::{Calls, has_aggregate, last};
 use super::client_lists::Lists;
 use super::made::{call, cast};
-use super::{StatementKind, like_escape};
 use tidemill_trees::syntax::{walk, walk_mut};
 
 /// The schemas of PostgreSQL's catalogue.
@@ -329,9 +329,6 @@ impl VisitorMut for Words {
                 } else if is_type(data_type, "regclass") {
                     *expression = as_regclass(expr);
                 }
-            }
-            Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
-                like_escape::translate(pattern, escape_char);
             }
             Expr::Collate { expr, collation } if is_default(collation) => {
                 let inner = std::mem::replace(&mut **expr, Expr::value(Value::Null));

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast;
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::dialect::Language;
 use super::parser_error::end_text;
 use super::query_hint::query_hint;
-use super::{Name, Script, Span, any_of_list, distinct_from, from_first, standard_words};
+pub(super) use super::words::is_word;
+use super::{Name, Script, Span, any_of_list, distinct_from, from_first, meant_type, standard_words};
 use crate::{TextError, closest};
 
 /// The only supported dialect.
-pub(super) const DIALECT: GenericDialect = GenericDialect {};
+pub(super) const DIALECT: Language = Language;
 
 /// How deep parentheses, subqueries and expressions may be nested.
 const MAX_DEPTH: usize = 50;
@@ -200,7 +201,9 @@ impl<'a> Cursor<'a> {
 
     /// Reads the name of a type.
     pub(super) fn data_type(&mut self) -> Result<ast::DataType, TextError> {
-        self.parse(Parser::parse_data_type)
+        let mut data_type = self.parse(Parser::parse_data_type)?;
+        meant_type(&mut data_type);
+        Ok(data_type)
     }
 
     /// Reads a query.
@@ -301,10 +304,4 @@ pub(super) fn alternatives(words: &[&str]) -> String {
         [only] => (*only).to_owned(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
-}
-
-/// Whether a token is this word, unquoted.
-pub(super) fn is_word(token: &Token, word: &str) -> bool {
-    let Token::Word(found) = token else { return false };
-    found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word)
 }

@@ -27,6 +27,7 @@ mod cursor;
 pub(crate) mod declared;
 mod depth;
 mod describe;
+mod dialect;
 mod distinct_from;
 mod drop;
 mod explain;
@@ -37,8 +38,8 @@ mod from_first;
 mod function_code;
 mod insert;
 mod keywords;
-mod like_escape;
 mod list_text;
+mod literal_tokens;
 mod made;
 mod name;
 mod option_value;
@@ -60,8 +61,10 @@ mod standard_words;
 mod stop_start;
 mod subscribe;
 mod tokens;
+mod type_names;
 mod typed_name;
 mod whole_values;
+mod words;
 
 use std::sync::Arc;
 
@@ -102,6 +105,7 @@ pub use self::setting_calls::SettingCall;
 pub use self::show::ShowKind;
 pub use self::stop_start::QueryOf;
 pub use self::tokens::is_complete;
+pub(crate) use self::type_names::meant_type;
 pub use self::typed_name::TypedName;
 use crate::text::{Script, Span, TextError};
 

@@ -2,6 +2,7 @@
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::dialect::NO_ALIAS;
 use super::keywords::keywords;
 use crate::closest;
 
@@ -43,6 +44,14 @@ pub(super) fn query_hint(tokens: &[&TokenWithSpan], at: usize) -> Option<String>
     });
     if let Some((_, found)) = before_by {
         return Some(format!("write {found} BY"));
+    }
+    // `at` is the token behind the one that is not understood.
+    let stopped = at.checked_sub(1).and_then(word);
+    if let Some(found) = stopped.filter(|found| NO_ALIAS.iter().any(|one| found.eq_ignore_ascii_case(one))) {
+        return Some(match found.as_str() {
+            "ASC" | "DESC" => format!("write ORDER BY for an order, or AS {found} for the name of a column"),
+            _ => format!("write AS {found} for the name of a column"),
+        });
     }
     let count = |wanted: &str| (0..tokens.len()).filter(|&at| word(at).as_deref() == Some(wanted)).count();
     if words.iter().any(|(_, found)| found == "CASE") && count("CASE") > count("END") {

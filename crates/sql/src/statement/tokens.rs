@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::cursor::{DIALECT, is_word};
-use super::{Script, Span};
+use super::{Script, Span, literal_tokens};
 use crate::TextError;
 
 /// The most tokens between two commas or parentheses. A chain of operators becomes a tree as deep as the chain is long,
@@ -70,7 +70,10 @@ fn statement(
     if let Some(error) = refused(script, &tokens, span) {
         return Some(Err(error));
     }
-    let mut main = tokens;
+    let mut main = match literal_tokens::joined(script, tokens) {
+        Ok(tokens) => tokens,
+        Err(error) => return Some(Err(error)),
+    };
     let mut options = None;
     if let Some(at) = trailing_options(&main) {
         let tail = main.split_off(at);

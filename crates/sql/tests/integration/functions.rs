@@ -114,7 +114,7 @@ fn in_batch(sql: &str) -> Result<RecordBatch, String> {
 
 /// The calls: the function's name and a call, or why there is none.
 fn calls() -> Vec<(String, String)> {
-    let path = std::env::var("CARGO_MANIFEST_DIR").unwrap() + "/tests/functions.txt";
+    let path = std::env::var("CARGO_MANIFEST_DIR").unwrap() + "/tests/integration/functions.txt";
     let text = std::fs::read_to_string(path).unwrap();
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let call = |line: &str| {

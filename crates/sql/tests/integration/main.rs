@@ -21,6 +21,7 @@ mod memory_limit;
 mod memory_source;
 mod places;
 mod pools;
+mod postgres_values;
 mod process_statements;
 mod robust;
 mod selections;

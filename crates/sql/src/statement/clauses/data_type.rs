@@ -61,8 +61,10 @@ pub(super) fn check(data_type: &DataType) -> Checked {
             Some(_) => refused("the display width of an integer has no effect", "remove the width"),
         },
         T::Float(digits) => match digits {
-            ExactNumberInfo::None | ExactNumberInfo::Precision(0..=24) => Ok(()),
-            ExactNumberInfo::Precision(_) => absent(data_type, "write DOUBLE"),
+            ExactNumberInfo::None | ExactNumberInfo::Precision(1..=53) => Ok(()),
+            ExactNumberInfo::Precision(_) => {
+                refused("a FLOAT has 1 to 53 digits in base 2", "write DOUBLE, which is FLOAT(53)")
+            }
             ExactNumberInfo::PrecisionAndScale(_, _) => {
                 absent(data_type, "write REAL, or DECIMAL for exact digits")
             }
@@ -73,8 +75,12 @@ pub(super) fn check(data_type: &DataType) -> Checked {
                 absent(data_type, "write DOUBLE, or DECIMAL for exact digits")
             }
         },
-        T::Decimal(digits) | T::Numeric(digits) => decimal(digits),
-        T::Char(length) | T::Varchar(length) => match length {
+        T::Decimal(digits) | T::Numeric(digits) | T::Dec(digits) => decimal(digits),
+        T::Char(length)
+        | T::Varchar(length)
+        | T::Character(length)
+        | T::CharacterVarying(length)
+        | T::CharVarying(length) => match length {
             None => Ok(()),
             Some(length) => text(&length.to_string()),
         },
@@ -111,10 +117,7 @@ pub(super) fn check(data_type: &DataType) -> Checked {
         }
         T::Time(_, _) => absent(data_type, "write TIME, or TIMESTAMP for an instant"),
         T::Interval { fields: _, precision: _ } => absent(data_type, "write INTERVAL"),
-        T::Character(_)
-        | T::CharacterVarying(_)
-        | T::CharVarying(_)
-        | T::Nvarchar(_)
+        T::Nvarchar(_)
         | T::CharacterLargeObject(_)
         | T::CharLargeObject(_)
         | T::Clob(_)
@@ -139,8 +142,7 @@ pub(super) fn check(data_type: &DataType) -> Checked {
         | T::Bit(_)
         | T::BitVarying(_)
         | T::VarBit(_) => absent(data_type, "write BYTEA"),
-        T::Dec(_)
-        | T::BigNumeric(_)
+        T::BigNumeric(_)
         | T::BigDecimal(_)
         | T::DecimalUnsigned(_)
         | T::DecUnsigned(_)
@@ -164,6 +166,11 @@ pub(super) fn check(data_type: &DataType) -> Checked {
         T::Date32 => absent(data_type, "write DATE"),
         T::Datetime(_) | T::Datetime64(_, _) | T::TimestampNtz(_) => absent(data_type, "write TIMESTAMP"),
         T::Nullable(inner) | T::LowCardinality(inner) => absent(data_type, &format!("write {inner}")),
+        T::Custom(name, modifiers)
+            if modifiers.is_empty() && name.to_string().eq_ignore_ascii_case("bpchar") =>
+        {
+            Ok(())
+        }
         // Among them are misspelt names.
         T::Custom(_, _)
         | T::Regclass

@@ -29,7 +29,6 @@ impl Clauses<'_> {
             | Expr::InList { expr: _, list: _, negated: _ }
             | Expr::InSubquery { expr: _, subquery: _, negated: _ }
             | Expr::Between { expr: _, negated: _, low: _, high: _ }
-            | Expr::BinaryOp { left: _, op: _, right: _ }
             | Expr::AnyOp { left: _, compare_op: _, right: _, is_some: _ }
             | Expr::AllOp { left: _, compare_op: _, right: _ }
             | Expr::UnaryOp { op: _, expr: _ }
@@ -52,6 +51,12 @@ impl Clauses<'_> {
             | Expr::Array(Array { elem: _, named: _ })
             | Expr::Wildcard(_)
             | Expr::QualifiedWildcard(_, _) => PLANNED,
+            Expr::BinaryOp { left: _, op, right: _ } => match super::operator::refused(op) {
+                Some(hint) => {
+                    self.node(expression, format!("the operator {op} is not part of the language"), hint)
+                }
+                None => PLANNED,
+            },
             Expr::Function(call) => self.call(call),
             Expr::Cast { kind, expr: _, data_type, array, format } => {
                 match kind {
@@ -96,18 +101,17 @@ impl Clauses<'_> {
                 if *any {
                     refused("LIKE ANY", "join the conditions with OR")?;
                 }
-                // The evaluation of LIKE knows no other.
                 match escape_char {
-                    Some(escape) if escape.value != Value::SingleQuotedString("\\".into()) => {
-                        let hint = "remove ESCAPE, and write 'a\\%' for a literal a%";
-                        self.words(
-                            escape.span,
-                            &[],
-                            "LIKE accepts only a backslash as its escape character".into(),
-                            hint,
-                        )
+                    Some(ValueWithSpan { value: Value::SingleQuotedString(letter), span: _ })
+                        if letter.chars().nth(1).is_none() =>
+                    {
+                        PLANNED
                     }
-                    Some(_) | None => PLANNED,
+                    Some(escape) => {
+                        let message = "the escape character of LIKE must be one letter in quotes, or none";
+                        self.words(escape.span, &[], message.into(), "write ESCAPE '/'")
+                    }
+                    None => PLANNED,
                 }
             }
             Expr::RLike { negated: _, expr: _, pattern: _, regexp } => {

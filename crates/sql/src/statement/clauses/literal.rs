@@ -9,6 +9,15 @@ impl Clauses<'_> {
     pub(super) fn literal(&self, value: &ValueWithSpan) -> Checked {
         let ValueWithSpan { value, span } = value;
         match value {
+            Value::Number(number, _) if number.parse::<f64>().is_ok_and(f64::is_infinite) => {
+                let message = format!("{number} is larger than any DOUBLE");
+                self.words(
+                    *span,
+                    &[],
+                    message,
+                    "the largest is 1.7976931348623157e308; infinity is 'inf'::DOUBLE",
+                )
+            }
             Value::Number(_, _)
             | Value::SingleQuotedString(_)
             | Value::DollarQuotedString(_)

@@ -10,6 +10,7 @@ mod call;
 mod data_type;
 mod expression;
 mod literal;
+mod operator;
 mod query;
 mod relation;
 mod select;

@@ -1,8 +1,8 @@
 //! SELECT and its clauses.
 
 use datafusion::sql::sqlparser::ast::{
-    ConnectByKind, Distinct, Expr, GroupByExpr, GroupByWithModifier, NamedWindowDefinition, NamedWindowExpr,
-    ReplaceSelectElement, ReplaceSelectItem, Select, SelectFlavor, SelectItem,
+    ConnectByKind, Distinct, Expr, GroupByExpr, GroupByWithModifier, Ident, NamedWindowDefinition,
+    NamedWindowExpr, ReplaceSelectElement, ReplaceSelectItem, Select, SelectFlavor, SelectItem,
     SelectItemQualifiedWildcardKind, Spanned, TableWithJoins, Visitor, WildcardAdditionalOptions, WindowType,
 };
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
@@ -149,7 +149,8 @@ impl Clauses<'_> {
     /// The selected items. `place` is where to look for words that have no place of their own.
     pub(super) fn items(&self, items: &[SelectItem], place: TokenSpan) -> Checked {
         items.iter().try_for_each(|item| match item {
-            SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { expr: _, alias: _ } => PLANNED,
+            SelectItem::UnnamedExpr(_) => PLANNED,
+            SelectItem::ExprWithAlias { expr, alias } => self.column_name(expr, alias),
             SelectItem::ExprWithAliases { expr, aliases: _ } => {
                 self.node(expr, "several names for one column", "give it one name with AS")
             }
@@ -161,6 +162,16 @@ impl Clauses<'_> {
                 self.wildcard(options, place)
             }
         })
+    }
+
+    /// A text in single quotes is not a name.
+    fn column_name(&self, expression: &Expr, alias: &Ident) -> Checked {
+        if alias.quote_style != Some('\'') {
+            return PLANNED;
+        }
+        let message = format!("the text '{}' stands where the name of a column would", alias.value);
+        let hint = format!("write AS \"{}\" for a name, or an operator before the text", alias.value);
+        self.node(expression, message, &hint)
     }
 
     pub(super) fn wildcard(&self, options: &WildcardAdditionalOptions, place: TokenSpan) -> Checked {
