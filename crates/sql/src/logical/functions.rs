@@ -77,6 +77,7 @@ impl Default for Functions {
         functions.add_other_names();
         // Before DataFusion's: the first planner that takes an operator plans it.
         functions.planners.insert(0, Arc::new(super::division::DecimalDivision));
+        functions.planners.insert(0, Arc::new(super::scaled_intervals::ScaledIntervals));
         functions.planners.insert(0, Arc::new(super::untyped_texts::TextOperands));
         functions.add_scalar(Arc::new(window_start()));
         let own =

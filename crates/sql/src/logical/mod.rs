@@ -55,6 +55,7 @@ mod relations;
 mod result_size;
 mod rounded_casts;
 mod rounding;
+mod scaled_intervals;
 mod select_before;
 mod spelling;
 mod split_call;

@@ -367,7 +367,15 @@ fn intervals(call: &Call, usage: &str) -> Result<Vec<i64>> {
     }
     let positional = call.arguments.positional().iter().map(|value| match value {
         Value::Interval(length_ns) if *length_ns > 0 => Ok(*length_ns),
-        value => plan_err!("{} takes intervals longer than 0, found {value}: {usage}", call.name),
+        Value::Interval(length_ns) => plan_err!(
+            "{} takes intervals longer than 0, and an offset that is not negative, found INTERVAL '{}': {usage}",
+            call.name,
+            crate::text::duration::display_ns(*length_ns)
+        ),
+        Value::Text(text) => {
+            plan_err!("{} takes an interval; write INTERVAL before the text: INTERVAL '{text}'", call.name)
+        }
+        value => plan_err!("{} takes intervals, found {value}: {usage}", call.name),
     });
     positional.chain(named.into_iter().map(Ok)).collect()
 }

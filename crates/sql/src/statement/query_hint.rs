@@ -45,8 +45,7 @@ pub(super) fn query_hint(tokens: &[&TokenWithSpan], at: usize) -> Option<String>
     if let Some((_, found)) = before_by {
         return Some(format!("write {found} BY"));
     }
-    // `at` is the token behind the one that is not understood.
-    let stopped = at.checked_sub(1).and_then(word);
+    let stopped = word(at);
     if let Some(found) = stopped.filter(|found| NO_ALIAS.iter().any(|one| found.eq_ignore_ascii_case(one))) {
         return Some(match found.as_str() {
             "ASC" | "DESC" => format!("write ORDER BY for an order, or AS {found} for the name of a column"),

@@ -90,7 +90,13 @@ fn operands(text: &str) -> Option<Wording> {
         return Some(Wording { message, hint: None, at: Some("WHERE".to_owned()) });
     }
     if let Some((what, found)) = text.split_once(" must be boolean type, but got ") {
-        let found = sql_types(found);
+        // A list is written as the program has it, of which only the beginning says anything.
+        let is_written_out = found.contains("Field {");
+        let found = if is_written_out {
+            found.split('(').next().unwrap_or(found).to_uppercase()
+        } else {
+            sql_types(found)
+        };
         let at = if what.starts_with("Join") { "ON" } else { "WHERE" };
         let message = format!("a condition must be a boolean, but this one is a {found}");
         return Some(Wording { message, hint: None, at: Some(at.to_owned()) });
