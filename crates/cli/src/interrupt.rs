@@ -1,17 +1,24 @@
 //! Ctrl-C, and other ways to ask a process to end: the first one ends it normally, the second one at once.
+//!
+//! What comes within a second of the first one is the same request: `timeout` and terminals that close signal the process and
+//! then its whole group, and whoever holds Ctrl-C down sends many.
 
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 #[cfg(feature = "sql")]
 use std::sync::atomic::Ordering;
-#[cfg(feature = "sql")]
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::{flag, low_level};
 
 use crate::exit::Exit;
+
+/// Signals that come this soon after the first one are the same request.
+const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// How long a query may take to end after Ctrl-C: somebody waits at a terminal.
 #[cfg(feature = "sql")]
@@ -69,8 +76,8 @@ pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
 #[cfg(feature = "sql")]
 const WAKE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A flag that is set by Ctrl-C, when the system asks this process to end, or when its terminal is closed. If it is
-/// already set, the process ends at once.
+/// A flag that is set by Ctrl-C, when the system asks this process to end, or when its terminal is closed. The next request
+/// ends the process at once.
 pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(Signals::catch()?.asked)
 }
@@ -91,12 +98,14 @@ impl Signals {
     fn catch() -> anyhow::Result<Signals> {
         let stop = Arc::new(AtomicBool::new(false));
         let terminated = Arc::new(AtomicBool::new(false));
+        let (requests, of_handlers) = UnixStream::pair().context("Tidemill cannot catch Ctrl-C")?;
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             if signal == SIGHUP && outlives_terminal() {
                 continue;
             }
-            // In this order, so that the first signal does not see what it sets itself.
-            flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, Arc::clone(&stop))
+            of_handlers
+                .try_clone()
+                .and_then(|of_handler| low_level::pipe::register(signal, of_handler))
                 .and_then(|_| match signal {
                     SIGINT => Ok(()),
                     _ => flag::register(signal, Arc::clone(&terminated)).map(drop),
@@ -104,7 +113,22 @@ impl Signals {
                 .and_then(|()| flag::register(signal, Arc::clone(&stop)))
                 .context("Tidemill cannot catch Ctrl-C")?;
         }
+        std::thread::Builder::new()
+            .name("second-signal".into())
+            .spawn(move || end_at_next_request(requests))
+            .context("Tidemill cannot catch Ctrl-C")?;
         Ok(Signals { asked: stop, terminated })
+    }
+}
+
+/// Ends the process at the first signal that is not part of the first request.
+fn end_at_next_request(mut signals: UnixStream) {
+    let (mut signal, mut first) = ([0], None);
+    while signals.read_exact(&mut signal).is_ok() {
+        let first: Instant = *first.get_or_insert_with(Instant::now);
+        if first.elapsed() >= SAME_REQUEST {
+            low_level::exit(Exit::Interrupted as i32);
+        }
     }
 }
 
@@ -237,11 +261,8 @@ fn register_leaving(
 /// Ctrl-C, and that one has to reach the thread that waits: so it is sent to the process, as a terminal does.
 #[cfg(feature = "sql")]
 fn wake_at_termination((must_leave, waits): (Arc<AtomicBool>, Arc<AtomicBool>)) -> std::io::Result<()> {
-    use std::io::Read;
-    use std::os::unix::net::UnixStream;
-
     let (mut signals, of_handler) = UnixStream::pair()?;
-    signal_hook::low_level::pipe::register(SIGTERM, of_handler)?;
+    low_level::pipe::register(SIGTERM, of_handler)?;
     let wake = move || {
         let mut signal = [0];
         while signals.read_exact(&mut signal).is_ok() {

@@ -46,9 +46,30 @@ fn who_asks_twice_does_not_wait() {
     let child = start(tidemill(folder.path(), &["run", "p.sql", "--stop-within", "1 hour"]));
     wait_until("it has computed for a while", || processor_ticks(&child) > 200);
     signal(&child, "TERM");
+    // What comes at once is the same request.
+    std::thread::sleep(Duration::from_millis(1500));
     signal(&child, "TERM");
     let ended = end(child).expect(130);
     assert!(!ended.stderr.contains("did not end"), "{}", ended.stderr);
+}
+
+/// `timeout` signals its child, and then the whole group of processes, of which the child is one.
+#[test]
+fn a_signal_to_the_process_and_to_its_group_ends_it_in_order() {
+    let script = "CREATE SINK out AS SELECT value FROM sequence(rate => 2000) WITH (path = 'out.parquet', overwrite = true);";
+    let folder = folder_with(&[("p.sql", script)]);
+    let binary = env!("CARGO_BIN_EXE_tidemill");
+    for run in 0..8 {
+        let mut command = std::process::Command::new("timeout");
+        command.args(["--signal=TERM", "2", binary, "run", "p.sql"]).current_dir(folder.path());
+        let ended = end(start(command));
+        // `timeout` itself says 124.
+        assert_eq!(ended.code, Some(124), "run {run}: {ended:?}");
+        assert!(ended.stderr.contains(" rows out in "), "run {run}: no summary: {ended:?}");
+        assert!(!folder.path().join("out.parquet.partial").exists(), "run {run}");
+        let bytes = fs::read(folder.path().join("out.parquet")).expect("the file is complete");
+        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "run {run}");
+    }
 }
 
 #[test]
