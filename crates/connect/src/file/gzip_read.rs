@@ -1,8 +1,8 @@
 //! Reads a gzip file with any number of members, and reports the offset of errors.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 
 use super::zstd_read::ZstdError;
 
@@ -15,29 +15,34 @@ pub(crate) fn begins_gzip(start: &[u8]) -> bool {
     start.starts_with(&GZIP_MAGIC)
 }
 
-/// A decoder of the members of `source` one after the other, as files have them that were appended to each other.
+/// A decoder of the members of `source` one after the other, as files have them that were appended to each other. Zeros after a
+/// member are padding, as on tapes and of file systems that allocate in blocks.
 pub(crate) struct GzipReader<R: Read> {
-    decoder: MultiGzDecoder<BufReader<Counted<R>>>,
+    /// `None` only while one member follows another.
+    decoder: Option<GzDecoder<BufReader<Counted<R>>>>,
+    ended: bool,
 }
 
 impl<R: Read> GzipReader<R> {
     pub(crate) fn new(source: R) -> Self {
         let counted = Counted { source, offset: 0, failed: false };
-        GzipReader {
-            decoder: MultiGzDecoder::new(BufReader::with_capacity(COMPRESSED_BUFFER_BYTES, counted)),
-        }
+        let input = BufReader::with_capacity(COMPRESSED_BUFFER_BYTES, counted);
+        GzipReader { decoder: Some(GzDecoder::new(input)), ended: false }
     }
 
     /// Bytes of the compressed file consumed so far.
     pub(crate) fn offset(&self) -> u64 {
-        let input = self.decoder.get_ref();
-        input.get_ref().offset - input.buffer().len() as u64
+        self.input().map_or(0, |input| input.get_ref().offset - input.buffer().len() as u64)
+    }
+
+    fn input(&self) -> Option<&BufReader<Counted<R>>> {
+        self.decoder.as_ref().map(GzDecoder::get_ref)
     }
 
     /// Reads bytes; returns 0 at the end.
     pub(crate) fn read(&mut self, target: &mut [u8]) -> Result<usize, ZstdError> {
-        self.decoder.read(target).map_err(|error| {
-            if self.decoder.get_ref().get_ref().failed {
+        self.read_members(target).map_err(|error| {
+            if self.input().is_some_and(|input| input.get_ref().failed) {
                 ZstdError::Io(error)
             } else {
                 ZstdError::CorruptGzip {
@@ -49,6 +54,34 @@ impl<R: Read> GzipReader<R> {
                 }
             }
         })
+    }
+
+    fn read_members(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        while !self.ended {
+            let Some(decoder) = &mut self.decoder else { break };
+            let count = decoder.read(target)?;
+            if count > 0 || target.is_empty() {
+                return Ok(count);
+            }
+            self.ended = skip_zeros(decoder.get_mut())?;
+            if !self.ended {
+                self.decoder = self.decoder.take().map(|decoder| GzDecoder::new(decoder.into_inner()));
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Skips zeros; true at the end of the file.
+fn skip_zeros(input: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let buffer = input.fill_buf()?;
+        let zeros = buffer.iter().take_while(|byte| **byte == 0).count();
+        let (is_end, is_all) = (buffer.is_empty(), zeros == buffer.len());
+        input.consume(zeros);
+        if is_end || !is_all {
+            return Ok(is_end);
+        }
     }
 }
 
@@ -105,6 +138,17 @@ mod tests {
     fn members_are_read_one_after_the_other() {
         let bytes = [packed(b"first\n"), packed(b""), packed(b"second\n")].concat();
         assert_eq!(all(&bytes).unwrap(), b"first\nsecond\n");
+    }
+
+    #[test]
+    fn zeros_after_a_member_are_padding_and_anything_else_is_damage() {
+        for zeros in [1, 512, 3 * COMPRESSED_BUFFER_BYTES] {
+            let padded = [packed(b"first\n"), vec![0; zeros]].concat();
+            assert_eq!(all(&padded).unwrap(), b"first\n", "{zeros}");
+            assert_eq!(all(&[padded.clone(), packed(b"second\n")].concat()).unwrap(), b"first\nsecond\n");
+            assert!(matches!(all(&[padded, b"x".to_vec()].concat()), Err(ZstdError::CorruptGzip { .. })));
+        }
+        assert!(all(&[&packed(b"first\n")[..], b"\x1f"].concat()).is_err());
     }
 
     #[test]
