@@ -11,21 +11,23 @@ use crate::text::TextError;
 pub(super) const MAX_AHEAD: OptionDefinition = OptionDefinition::new(
     "max_ahead",
     OptionKind::DurationOr(&["none"]),
-    OptionDefault::Nothing("1 hour for live sources, none for files that are read once"),
+    OptionDefault::Nothing(
+        "1 hour for input that comes as it happens (also standard input and pipes), none for files that are read once",
+    ),
     "rows whose event time is further ahead of the clock than this are refused; `'none'` removes the bound",
 );
 
 /// The bound of a source; `None` if there is none.
 ///
-/// Live input has one by default, because a single time in the far future would make everything after it late. Other
-/// input (a file that is read once) must give the same result on any day, so it cannot have one.
+/// Input that comes, or may come, as it happens has one by default, because a single time in the far future would make
+/// everything after it late. Stored input (a file that is read once) must give the same result on any day, so it cannot have one.
 pub(super) fn max_ahead(
     options: &OptionValues<'_>,
     liveness: Liveness,
     has_event_time: bool,
 ) -> Result<Option<Duration>, TextError> {
     if !options.is_given("max_ahead") {
-        return Ok((liveness == Liveness::Live && has_event_time).then_some(FeedSettings::MAX_AHEAD));
+        return Ok((liveness != Liveness::Stored && has_event_time).then_some(FeedSettings::MAX_AHEAD));
     }
     let given = options.given();
     if liveness == Liveness::Stored {

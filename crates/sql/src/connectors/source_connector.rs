@@ -143,6 +143,6 @@ pub enum Liveness {
     Live,
     /// They are there already, and must give the same results on any day.
     Stored,
-    /// Nobody knows, as with standard input.
+    /// Nobody knows, as with standard input and pipes. They are held against the clock as well, unless that is switched off.
     Unknown,
 }

@@ -184,7 +184,11 @@ impl SourceConnector for FileRows {
         let is_repeatable = is_finite && !settings.is_pipe();
         // What came through a pipe is gone.
         let starts_over = !settings.is_pipe();
-        let liveness = if settings.follow { Liveness::Live } else { Liveness::Stored };
+        let liveness = match (settings.follow, settings.is_pipe()) {
+            (true, _) => Liveness::Live,
+            (false, true) => Liveness::Unknown,
+            (false, false) => Liveness::Stored,
+        };
         let open: Arc<OpenSource> = Arc::new(move |columns| open(settings.clone(), columns));
         Ok(DefinedSource {
             is_finite,
