@@ -56,7 +56,8 @@ fn who_asks_twice_does_not_wait() {
 /// `timeout` signals its child, and then the whole group of processes, of which the child is one.
 #[test]
 fn a_signal_to_the_process_and_to_its_group_ends_it_in_order() {
-    let script = "CREATE SINK out AS SELECT value FROM sequence(rate => 2000) WITH (path = 'out.parquet', overwrite = true);";
+    let script = "CREATE SINK out AS SELECT value FROM sequence(rate => 2000) \
+        WITH (path = 'out.parquet', overwrite = true);";
     let folder = folder_with(&[("p.sql", script)]);
     let binary = env!("CARGO_BIN_EXE_tidemill");
     for run in 0..8 {

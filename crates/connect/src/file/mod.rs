@@ -16,4 +16,4 @@ pub use lines::{LINE_LIMIT_BYTES, Line, LineChunk, Lines};
 #[cfg(feature = "tables")]
 pub use sink::{DirectorySink, DirectorySinkSettings, FileFormat, FileSink, FileSinkSettings, SyncPolicy};
 #[cfg(feature = "tables")]
-pub use source::{FileSettings, FileSource, first_file};
+pub use source::{FileSettings, FileSource, Inferred, first_file};

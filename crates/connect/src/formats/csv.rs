@@ -9,6 +9,8 @@
 //! - Faults are: a wrong number of fields, text after a closing quote, a value that does not have its column's type,
 //!   NULL in a column that is NOT NULL, bytes that are not UTF-8, a NUL byte, more than [`RECORD_LIMIT_BYTES`]. Columns
 //!   that nobody reads are checked, too.
+//! - Left out before the header: a line `sep=;`, which names the delimiter, and as many lines as [`CsvSettings::skip`] says. If one
+//!   of these begins with `#`, later lines that do and have another number of fields are comments, too.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,6 +23,7 @@ use tidemill_core::source::Faults;
 use super::bad_rows::BadRows;
 use super::csv_block::{Fields, Records, newlines};
 use super::csv_header::{self, Layout, different_names};
+use super::csv_preamble::{Beginning, Preamble};
 use super::csv_records::{Step, next_record};
 use super::values::{self, good_rows};
 use super::{CsvSettings, DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project, sql_type};
@@ -64,6 +67,9 @@ pub struct CsvDecoder {
     /// Whether the inputs have headers, once that is known.
     has_header: Option<bool>,
     layout: Option<Layout>,
+    preamble: Preamble,
+    /// The layout before the input was emptied: it may continue without a header.
+    former_layout: Option<Layout>,
     /// Bytes that were received but not yet decoded, starting at the beginning of a record.
     buffer: Vec<u8>,
     /// The number of the line with which the buffer begins.
@@ -90,6 +96,8 @@ impl CsvDecoder {
             looked_at: (0..schema.fields().len()).collect(),
             schema,
             has_header: csv.header,
+            preamble: Preamble::new(&csv),
+            former_layout: None,
             csv,
             delimiter,
             batch_rows: batch_rows.max(1),
@@ -175,7 +183,9 @@ impl CsvDecoder {
                 Step::Incomplete if self.buffer.len() - at <= RECORD_LIMIT_BYTES => return Ok((at, false)),
                 Step::Incomplete => too_long(),
             };
-            self.fault(start, at, &bad);
+            if !self.preamble.is_comment(&self.buffer[at..]) {
+                self.fault(start, at, &bad);
+            }
             match self.after_line(at) {
                 Some(next) => at = next,
                 None => return Ok((self.buffer.len(), false)),
@@ -186,6 +196,16 @@ impl CsvDecoder {
 
     /// Examines the first record: is it the header, and where are the columns? `None`: it is not complete.
     fn read_header(&mut self, start: usize, at: usize, at_end: bool) -> Result<Option<usize>, Cause> {
+        match self.preamble.look(&self.buffer, at, self.delimiter, self.csv.quote) {
+            Beginning::Table => {}
+            Beginning::LeftOut { next } => return Ok(Some(next)),
+            Beginning::Delimiter { next, delimiter } => {
+                self.delimiter = self.csv.delimiter.unwrap_or(delimiter);
+                return Ok(Some(next));
+            }
+            Beginning::Incomplete if self.buffer.len() - at <= RECORD_LIMIT_BYTES => return Ok(None),
+            Beginning::Incomplete => self.preamble.end(),
+        }
         let mut spans = Vec::new();
         let step = next_record(&self.buffer, at, self.delimiter, self.csv.quote, |_, span| spans.push(span));
         let next = match step {
@@ -206,6 +226,13 @@ impl CsvDecoder {
             spans.into_iter().map(|span| csv_header::text(&self.buffer, span, self.csv.quote)).collect();
         let is_header =
             *self.has_header.get_or_insert_with(|| csv_header::is_header_of(&first, &self.declared));
+        if let Some(former) = self.former_layout.take()
+            && is_header
+            && !csv_header::names_any(&first, &self.declared)
+        {
+            self.layout = Some(former);
+            return Ok(Some(at));
+        }
         let names = is_header.then(|| different_names(first.iter().map(String::as_str)));
         self.layout = Some(Layout::new(&self.place, &self.declared, &self.looked_at, names.as_deref())?);
         Ok(Some(if is_header { next } else { at }))
@@ -287,6 +314,15 @@ impl RecordDecoder for CsvDecoder {
         self.at_start = true;
         self.discarding = false;
         self.layout = None;
+        self.former_layout = None;
+        self.preamble = Preamble::new(&self.csv);
+        self.delimiter = self.csv.delimiter.unwrap_or(b',');
+    }
+
+    fn begin_again(&mut self, place: &str) {
+        let former = self.layout.take();
+        self.begin(place);
+        self.former_layout = former;
     }
 
     fn decode(&mut self, bytes: &[u8], batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {
@@ -313,6 +349,7 @@ impl RecordDecoder for CsvDecoder {
         self.line = line;
         self.at_start = false;
         self.discarding = false;
+        self.preamble.end();
     }
 
     fn finish(&mut self, batches: &mut VecDeque<RecordBatch>) -> Result<(), Cause> {

@@ -77,7 +77,7 @@ fn position(names: &[String], name: &str) -> Option<usize> {
 /// Whether a first record is a header, given the declared columns: it contains the name of one of them, or it has
 /// values that cannot be theirs but could be names.
 pub(super) fn is_header_of(first: &[String], declared: &Schema) -> bool {
-    if declared.fields().iter().any(|field| position(first, field.name()).is_some()) {
+    if names_any(first, declared) {
         return true;
     }
     let looks_named = first.iter().all(|text| is_name(text));
@@ -85,6 +85,11 @@ pub(super) fn is_header_of(first: &[String], declared: &Schema) -> bool {
         has_type(text, field.data_type()) || Epoch::of(field).is_some_and(|epoch| epoch.parse(text).is_some())
     };
     looks_named && !declared.fields().iter().zip(first).all(fits)
+}
+
+/// Whether a record has the name of a column.
+pub(super) fn names_any(record: &[String], declared: &Schema) -> bool {
+    declared.fields().iter().any(|field| position(record, field.name()).is_some())
 }
 
 /// Whether a text could name a column: it begins with a letter and is not a number.

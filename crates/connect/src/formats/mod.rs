@@ -8,6 +8,7 @@ mod bad_rows;
 pub mod csv;
 mod csv_block;
 mod csv_header;
+mod csv_preamble;
 mod csv_records;
 pub mod encode;
 mod epoch;
@@ -19,12 +20,14 @@ pub mod line_protocol;
 pub mod ndjson;
 mod ndjson_fields;
 mod ndjson_keys;
+mod ndjson_other_keys;
 mod own;
 pub mod parquet;
 mod parsed_lines;
 mod sql_type;
 mod text_length;
 pub mod text_lines;
+mod text_shape;
 mod times;
 mod values;
 mod vectors;
@@ -37,7 +40,8 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
 pub(crate) use csv_header::{different_names, is_name, text as field_text};
-pub(crate) use csv_records::{Step, next_record};
+pub(crate) use csv_preamble::{is_comment, named_delimiter};
+pub(crate) use csv_records::{Span, Step, next_record};
 pub use epoch::with_epoch_unit;
 pub(crate) use fit::{BatchReader, Fit};
 pub use interval_text::interval_in_units;
@@ -46,6 +50,7 @@ pub use own::{DecoderFactory, OwnDecoding};
 pub use parsed_lines::{LineParser, ParsedLines, ParsedRow};
 pub use sql_type::sql_type;
 pub use text_length::with_characters_max;
+pub(crate) use text_shape::{LineStream, SHAPE_BYTES, TextShape, ToLines};
 pub use times::timestamp_ns;
 pub(crate) use times::{is_date, is_timestamp};
 
@@ -137,11 +142,26 @@ pub struct CsvSettings {
     pub quote: u8,
     /// The unquoted text that means NULL. An empty field of a column that is not a string is always NULL.
     pub null: String,
+    /// Whether the first line may name the delimiter, as Excel writes it (`sep=;`), and is then left out.
+    pub names_delimiter: bool,
+    /// How many lines before the header are left out, such as titles.
+    pub skip: u64,
+    /// If given, a line before the header is left out only if it does not have this number of fields. It is known when the
+    /// columns are inferred; files of one folder may have titles or not.
+    pub table_fields: Option<usize>,
 }
 
 impl Default for CsvSettings {
     fn default() -> Self {
-        CsvSettings { header: None, delimiter: None, quote: b'"', null: String::new() }
+        CsvSettings {
+            header: None,
+            delimiter: None,
+            quote: b'"',
+            null: String::new(),
+            names_delimiter: true,
+            skip: 0,
+            table_fields: None,
+        }
     }
 }
 
@@ -201,6 +221,15 @@ pub trait RecordDecoder: Send {
     /// Starts a new input (a file, a connection), whose name appears in messages. An incomplete record is dropped,
     /// lines are counted from 1, and a CSV has its header again.
     fn begin(&mut self, place: &str);
+
+    /// The current input was emptied and is written again. It may begin with a header again or continue without one.
+    fn begin_again(&mut self, place: &str) {
+        self.begin(place);
+    }
+
+    /// From now on says once of each key of the input that it has no column, because the columns were inferred without it. A
+    /// decoder whose input has no keys need not.
+    fn report_other_keys(&mut self) {}
 
     /// Takes the next bytes, and appends one batch, or several if there are many, with the complete records.
     ///

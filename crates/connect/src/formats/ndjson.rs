@@ -23,6 +23,7 @@ use tidemill_core::source::Faults;
 use super::bad_rows::{BadRows, Texts, no_value};
 use super::ndjson_fields::{is_direct, raw_field};
 use super::ndjson_keys as keys;
+use super::ndjson_other_keys::OtherKeys;
 use super::text_length::check_length;
 use super::values::{self, good_rows};
 use super::{DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project};
@@ -68,6 +69,8 @@ pub struct NdjsonDecoder {
     line: u64,
     at_start: bool,
     discarding: bool,
+    /// Reports keys without a column, if that is wanted.
+    other_keys: Option<OtherKeys>,
     /// The line numbers of the rows since this was last asked, if they are kept.
     row_lines: Option<Vec<u64>>,
     faults: Faults,
@@ -125,6 +128,7 @@ impl NdjsonDecoder {
             line: 1,
             at_start: true,
             discarding: false,
+            other_keys: None,
             row_lines: None,
             faults: Faults::default(),
         })
@@ -177,7 +181,13 @@ impl NdjsonDecoder {
             }
             let bytes = &buffer[line.begin..line.end];
             match self.check(bytes) {
-                Ok(true) => lines.push(line),
+                Ok(true) => {
+                    if let Some(other_keys) = &mut self.other_keys {
+                        let place = || format!("{}, line {}", self.place, line.number);
+                        other_keys.look(bytes, place, &mut self.faults);
+                    }
+                    lines.push(line);
+                }
                 Ok(false) => {}
                 Err(reason) => self.fault(line.number, bytes, reason),
             }
@@ -401,6 +411,10 @@ impl RecordDecoder for NdjsonDecoder {
             self.buffer.push(b'\n');
         }
         self.run(true, batches)
+    }
+
+    fn report_other_keys(&mut self) {
+        self.other_keys = Some(OtherKeys::new(&self.declared));
     }
 
     fn keep_row_lines(&mut self) {

@@ -178,6 +178,7 @@ fn decoder(schema: &SchemaRef) -> Result<CsvDecoder, Cause> {
         header: Some(false),
         delimiter: Some(b','),
         null: super::reading::NULL.to_owned(),
+        names_delimiter: false,
         ..CsvSettings::default()
     };
     CsvDecoder::new(DecoderSettings { schema: SchemaRef::clone(schema), csv, batch_rows: BATCH_ROWS })

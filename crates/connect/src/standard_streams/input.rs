@@ -12,7 +12,9 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled, Progress, Source};
 
 use crate::formats::infer::{SAMPLE_BYTES, infer_text};
-use crate::formats::{BATCH_ROWS, CsvSettings, DecoderSettings, Format, RecordDecoder, text_decoder};
+use crate::formats::{
+    BATCH_ROWS, CsvSettings, DecoderSettings, Format, LineStream, RecordDecoder, text_decoder,
+};
 
 /// How many bytes are read at once.
 const BLOCK_BYTES: usize = 256 * 1024;
@@ -59,12 +61,15 @@ impl StreamSettings {
 pub struct StandardInput {
     name: String,
     blocks: Receiver<InputBlock>,
+    lines: LineStream,
     decoder: Box<dyn RecordDecoder>,
     ready: VecDeque<RecordBatch>,
     faults: Faults,
     /// What was read to infer the columns, and has not been decoded yet.
     sampled: Option<Sample>,
     done_bytes: u64,
+    /// Whether the sample was all of it.
+    is_finished: bool,
     ended: bool,
     threads: SourceThreads,
 }
@@ -101,27 +106,35 @@ impl StandardInput {
         let (sender, blocks) = sync_channel(BLOCKS_MAX);
         let threads = SourceThreads::default();
         threads.spawn(name, move || read_blocks(reader, &sender))?;
-        let mut sampled = None;
+        let (mut sampled, mut lines) = (None, LineStream::new(settings.format.clone()));
         let schema = match settings.schema.take() {
             Some(schema) => schema,
             None => {
-                let Sample { bytes, is_whole } = sampled.insert(Sample::read(name, &blocks)?);
-                infer_text(name, &settings.format, bytes, *is_whole, &mut settings.csv)?
+                let Sample { bytes, is_whole } = Sample::read(name, &blocks)?;
+                let text = lines.push(&bytes, is_whole).into_owned();
+                let schema = infer_text(name, &settings.format, &text, is_whole, &mut settings.csv)?;
+                sampled = Some(Sample { bytes: text, is_whole });
+                schema
             }
         };
         let decoding = DecoderSettings { schema, csv: settings.csv, batch_rows: settings.batch_rows };
         let mut source = StandardInput {
             name: name.to_owned(),
             blocks,
+            lines,
             decoder: text_decoder(settings.format, decoding)?,
             ready: VecDeque::new(),
             faults: Faults::default(),
             sampled,
             done_bytes: 0,
+            is_finished: false,
             ended: false,
             threads,
         };
         source.decoder.begin(name);
+        if source.sampled.is_some() {
+            source.decoder.report_other_keys();
+        }
         Ok(source)
     }
 
@@ -168,15 +181,26 @@ impl Source for StandardInput {
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
         let start = Instant::now();
         if let Some(sample) = self.sampled.take() {
+            self.done_bytes += sample.bytes.len() as u64;
             self.decode(&sample.bytes)?;
+            self.is_finished = sample.is_whole;
         }
         while self.ready.is_empty() && !self.ended {
             match self.blocks.recv_timeout(wait.saturating_sub(start.elapsed())) {
-                Ok(InputBlock::Bytes(bytes)) => self.decode(&bytes)?,
+                Ok(InputBlock::Bytes(bytes)) => {
+                    self.done_bytes += bytes.len() as u64;
+                    let lines = self.lines.push(&bytes, false);
+                    self.decoder.decode(&lines, &mut self.ready)?;
+                    self.faults.merge(self.decoder.faults());
+                }
                 Ok(InputBlock::Failed(reason)) => return Err(failed(&self.name, &reason)),
                 Err(RecvTimeoutError::Timeout) => return Ok(Polled::Nothing),
                 Err(RecvTimeoutError::Disconnected) => {
                     self.ended = true;
+                    if !self.is_finished {
+                        let rest = self.lines.push(b"", true);
+                        self.decoder.decode(&rest, &mut self.ready)?;
+                    }
                     self.decoder.finish(&mut self.ready)?;
                     self.faults.merge(self.decoder.faults());
                 }
@@ -208,7 +232,6 @@ impl Source for StandardInput {
 
 impl StandardInput {
     fn decode(&mut self, bytes: &[u8]) -> Result<(), Cause> {
-        self.done_bytes += bytes.len() as u64;
         self.decoder.decode(bytes, &mut self.ready)?;
         self.faults.merge(self.decoder.faults());
         Ok(())

@@ -5,6 +5,7 @@ mod declared_columns;
 mod fetch;
 mod file_offsets;
 mod files;
+mod files_as_written;
 mod generators;
 #[cfg(feature = "tables")]
 mod http;

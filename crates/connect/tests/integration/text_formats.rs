@@ -86,7 +86,13 @@ fn csv_nulls_quotes_and_line_ends() {
 
 #[test]
 fn csv_null_text_delimiter_and_quote_can_be_set() {
-    let csv = CsvSettings { header: Some(true), delimiter: Some(b';'), quote: b'\'', null: "NA".to_owned() };
+    let csv = CsvSettings {
+        header: Some(true),
+        delimiter: Some(b';'),
+        quote: b'\'',
+        null: "NA".to_owned(),
+        ..CsvSettings::default()
+    };
     let text = "id;name\nNA;NA\n;\n3;'NA'\n4;'it''s;'\n";
     let (rows, faults) = read(Format::Csv, &id_and_name(), csv, text);
     assert_eq!(rows, ["~|~", "~|", "3|NA", "4|it's;"]);

@@ -160,6 +160,8 @@ impl CopyFormat {
             delimiter: Some(self.delimiter),
             quote: self.quote,
             null: self.null.clone(),
+            names_delimiter: false,
+            ..CsvSettings::default()
         };
         let settings = DecoderSettings { schema: SchemaRef::clone(schema), csv, batch_rows: BATCH_ROWS };
         if self.layout == CopyLayout::Csv {

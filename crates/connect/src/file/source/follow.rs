@@ -2,8 +2,8 @@
 //!
 //! A file is identified by its inode, whatever its name. A renamed file continues to be read. If another file takes
 //! over its name, the old file is first read to its end, even if no name that is read leads to it any more. A truncated
-//! file is read from its start. If something may have been lost, that is reported as a fault. Parquet and Arrow IPC
-//! files are read once each, as soon as they are complete.
+//! file is read from its start. Both are reported as notices, because rotation loses nothing. Parquet and Arrow IPC
+//! files are read once each, as soon as they are complete. A compressed file among several is left out, with a notice.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -70,6 +70,8 @@ struct Followed {
 enum Reader {
     Text(Box<FollowedText>),
     Columns(Box<FollowedColumns>),
+    /// It cannot be followed. It stays known as long as it is there, so that this is said once.
+    LeftOut,
     /// Whether it may be dropped.
     Ended,
 }
@@ -139,6 +141,9 @@ impl Follower {
         };
         let mut decoder = text_decoder(self.format.clone(), settings)?;
         decoder.set_projection(&self.projection)?;
+        if self.settings.may_have_other_keys() {
+            decoder.report_other_keys();
+        }
         if self.keeps_bad_records {
             decoder.keep_bad_records();
         }
@@ -282,7 +287,9 @@ impl Follower {
                 entry.is_gone = true;
                 if at_path.is_some() {
                     let place = entry.path.display();
-                    faults.add(format!("{place}: the file was replaced; reading continues with the new one"));
+                    faults.notice(format!(
+                        "{place}: the file was replaced; reading continues with the new one"
+                    ));
                 }
                 if let Some(path) = renamed(&entry.path, entry.identity) {
                     entry.path = path;
@@ -400,12 +407,20 @@ impl Follower {
         match reader {
             Reader::Text(text) => {
                 self.block.resize(BLOCK_BYTES, 0);
-                match text.read(entry, &mut self.block, keep_open, given, faults)? {
+                match text.read(entry, &self.format, &mut self.block, keep_open, given, faults)? {
                     ReadOutcome::Read(count) => {
                         self.done_bytes += count as u64;
                         return Ok(false);
                     }
                     ReadOutcome::Displaced => self.next_scan = Instant::now(),
+                    ReadOutcome::Unfollowable(reason) if is_single(&self.settings.path) => {
+                        return Err(Cause::user(format!("{}: {reason}", entry.path.display())));
+                    }
+                    ReadOutcome::Unfollowable(reason) => {
+                        let place = entry.path.display();
+                        faults.notice(format!("{place}: {reason}; its rows are left out"));
+                        *reader = Reader::LeftOut;
+                    }
                     ReadOutcome::Emptied => {
                         // If it was copied before, the copy must be found before reading continues.
                         text.take_emptied().into_iter().for_each(|offset| self.emptied.note(offset));
@@ -439,6 +454,15 @@ impl Follower {
                 }
                 Ok(!has_read)
             }
+            Reader::LeftOut => {
+                if entry.is_gone {
+                    self.attention.end(entry.part);
+                    *reader = Reader::Ended;
+                } else {
+                    self.attention.at_end(&entry.path, entry.part);
+                }
+                Ok(true)
+            }
             Reader::Ended => Ok(true),
         }
     }
@@ -450,7 +474,7 @@ impl Follower {
             Reader::Text(text) if text.is_deleted() => None,
             Reader::Text(text) => Some(text.last_offset(entry)),
             Reader::Columns(columns) => columns.last_offset().cloned(),
-            Reader::Ended => None,
+            Reader::LeftOut | Reader::Ended => None,
         };
         *reader = Reader::Ended;
         let part = entry.part;

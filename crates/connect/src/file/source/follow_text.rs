@@ -13,7 +13,7 @@ use super::offset::{FileOffset, identity, read_piece};
 use super::text_progress::{GrowingFingerprints, RowsRead, TextProgress, begin_at};
 use crate::file::gzip_read::begins_gzip;
 use crate::file::zstd_read::begins_zstd;
-use crate::formats::{RecordDecoder, Waiting};
+use crate::formats::{Format, RecordDecoder, TextShape, Waiting};
 
 /// A text file, with how far it was read and the incomplete part of its last line.
 pub(super) struct FollowedText {
@@ -38,6 +38,8 @@ pub(super) enum ReadOutcome {
     Displaced,
     /// It was emptied or rewritten, and will be read from its start.
     Emptied,
+    /// It cannot be followed, for this reason.
+    Unfollowable(&'static str),
 }
 
 impl FollowedText {
@@ -59,6 +61,7 @@ impl FollowedText {
     pub(super) fn read(
         &mut self,
         entry: &Entry,
+        format: &Format,
         block: &mut [u8],
         keep_open: bool,
         given: &mut VecDeque<RowsRead>,
@@ -75,9 +78,10 @@ impl FollowedText {
             }
             return Ok(if is_displaced(entry)? { ReadOutcome::Displaced } else { ReadOutcome::AtEnd });
         }
-        if self.track.decoded == 0 && (begins_zstd(&block[..count]) || begins_gzip(&block[..count])) {
-            let place = entry.path.display();
-            return Err(Cause::user(format!("{place}: a compressed file cannot be followed; decompress it")));
+        if self.track.decoded == 0
+            && let Some(reason) = unfollowable(&block[..count], format)
+        {
+            return Ok(ReadOutcome::Unfollowable(reason));
         }
         self.decode(entry, &block[..count], given)?;
         faults.merge(self.decoder.faults());
@@ -86,8 +90,9 @@ impl FollowedText {
 
     fn decode(&mut self, entry: &Entry, bytes: &[u8], given: &mut VecDeque<RowsRead>) -> Result<(), Cause> {
         let mut batches = VecDeque::new();
-        self.decoder.decode(bytes, &mut batches)?;
         self.prints.extend(bytes);
+        let bytes = self.track.written(bytes);
+        self.decoder.decode(bytes, &mut batches)?;
         let (waiting, prints) = (self.decoder.waiting(), self.prints.prints());
         self.track.take(bytes.len() as u64, waiting, batches, |rows, track| {
             given.push_back(RowsRead { rows, offset: Some(entry.offset(track, prints, false)) });
@@ -209,9 +214,9 @@ impl FollowedText {
         } else {
             return Ok(ReadOutcome::AtEnd);
         };
-        faults.add(format!("{place}: the file was {what}; reading continues at its start"));
+        faults.notice(format!("{place}: the file was {what}; reading continues at its start"));
         file.rewind().map_err(failed)?;
-        self.decoder.begin(&place);
+        self.decoder.begin_again(&place);
         let before = entry.file_offset(&self.track, self.prints.prints(), false);
         self.emptied = Some(before);
         (self.track, self.prints) = (TextProgress::start(), GrowingFingerprints::default());
@@ -228,6 +233,18 @@ impl FollowedText {
             }
         }
     }
+}
+
+/// Why a file that begins like this cannot be followed: its bytes are not those of its lines.
+fn unfollowable(start: &[u8], format: &Format) -> Option<&'static str> {
+    if begins_zstd(start) || begins_gzip(start) {
+        return Some("a compressed file cannot be followed; decompress it");
+    }
+    // Without a newline it does not show yet how lines end, but the first of two CRs is not half of CR LF. A program that shows its progress
+    // writes them into one line of a log.
+    let returns = memchr::memchr_iter(b'\r', start).filter(|at| at + 1 < start.len()).count();
+    let is_whole = *format != Format::Lines && returns > 1;
+    TextShape::of(start, is_whole, format).flatten().map(|shape| shape.why_not_followed())
 }
 
 /// Whether the path leads to another file by now.

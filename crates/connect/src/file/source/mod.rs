@@ -21,6 +21,7 @@ mod pipe;
 mod reading;
 mod remote;
 mod settings;
+mod text_input;
 mod text_progress;
 mod unfollowed_files;
 mod watch;
@@ -36,7 +37,7 @@ use tidemill_core::source::{Faults, Polled, Progress, Source, SourceOffset, Sour
 use super::overwritten;
 use crate::formats::DecoderSettings;
 pub(crate) use pipe::is_pipe;
-pub use settings::{FileSettings, first_file};
+pub use settings::{FileSettings, Inferred, first_file};
 use text_progress::RowsRead;
 
 /// A source that reads rows from files.
@@ -89,6 +90,9 @@ impl FileSource {
             Some(schema) => schema.clone(),
             None => infer::infer_files(&mut settings)?,
         };
+        let notes = settings.inferred.iter().flat_map(|inferred| inferred.notes.clone());
+        let mut faults = Faults::default();
+        notes.for_each(|note| faults.notice(note));
         let state = match settings.follow {
             _ if settings.is_remote() => {
                 let Some(place) = settings.location()? else {
@@ -111,20 +115,13 @@ impl FileSource {
                 }
             }
         };
-        Ok(FileSource {
-            schema: declared,
-            state,
-            given: VecDeque::new(),
-            offsets: Vec::new(),
-            faults: Faults::default(),
-        })
+        Ok(FileSource { schema: declared, state, given: VecDeque::new(), offsets: Vec::new(), faults })
     }
 
-    /// The columns of the first file: its own (Parquet, Arrow IPC), or inferred from its first rows (at most
-    /// [`RECORDS_MAX`] or [`SAMPLE_BYTES`]). Sets the delimiter and header of `csv` if they were left
-    /// open, because the rows must be read as the columns were inferred.
+    /// The columns of the first file: its own (Parquet, Arrow IPC), or inferred from the rows of all files; from its first
+    /// [`SAMPLE_BYTES`] if they are followed, of another machine, or not to be [scanned](FileSettings::scan). Sets the delimiter,
+    /// header and titles of `csv` if they were left open, because the rows must be read as the columns were inferred.
     ///
-    /// [`RECORDS_MAX`]: crate::formats::infer::RECORDS_MAX
     /// [`SAMPLE_BYTES`]: crate::formats::infer::SAMPLE_BYTES
     ///
     /// # Errors

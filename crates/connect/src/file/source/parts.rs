@@ -17,7 +17,7 @@ use super::text_progress::TextProgress;
 use crate::fetch::FetchedFile;
 use crate::file::gzip_read::begins_gzip;
 use crate::file::zstd_read::begins_zstd;
-use crate::formats::Format;
+use crate::formats::{Format, SHAPE_BYTES, TextShape};
 
 /// A file, or the rest of one, that is still to be read.
 pub(super) struct FilePart {
@@ -121,9 +121,10 @@ fn is_as_it_was(part: &FilePart, offset: &FileOffset, format: &Format) -> io::Re
     if file.metadata()?.len() == offset.prints.extent {
         return Ok(true);
     }
-    // It has grown. Only plain text can be continued, after a complete line.
-    let start = read_piece(&mut file, 0, 4)?;
-    if !format.is_text() || begins_zstd(&start) || begins_gzip(&start) {
+    // It has grown. Only plain lines can be continued, after a complete line.
+    let start = read_piece(&mut file, 0, SHAPE_BYTES as u64)?;
+    let is_lines = || TextShape::of(&start, true, format).flatten().is_none();
+    if !format.is_text() || begins_zstd(&start) || begins_gzip(&start) || !is_lines() {
         return Ok(false);
     }
     Ok(!offset.is_complete || offset.offset == 0 || read_piece(&mut file, offset.offset - 1, 1)? == b"\n")

@@ -15,7 +15,7 @@ use tidemill_core::source::{Faults, Progress};
 
 use super::failure::failed;
 use super::text_progress::RowsRead;
-use crate::formats::{DecoderSettings, Format, RecordDecoder, project, text_decoder};
+use crate::formats::{DecoderSettings, Format, LineStream, RecordDecoder, project, text_decoder};
 
 /// How many bytes of a file are read at once.
 pub(super) const BLOCK_BYTES: usize = 512 * 1024;
@@ -28,6 +28,8 @@ pub(super) struct Pipe {
     place: String,
     file: File,
     declared: SchemaRef,
+    format: Format,
+    lines: LineStream,
     decoder: Box<dyn RecordDecoder>,
     /// Whether it waits for other writers after the last one has closed it.
     follow: bool,
@@ -70,12 +72,14 @@ impl Pipe {
             options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
         }
         let file = options.open(path).map_err(|error| failed(path, error))?;
-        let mut decoder = text_decoder(format, settings)?;
+        let mut decoder = text_decoder(format.clone(), settings)?;
         decoder.begin(path);
         Ok(Pipe {
             place: path.to_owned(),
             file,
             declared,
+            lines: LineStream::new(format.clone()),
+            format,
             decoder,
             follow,
             has_ended: false,
@@ -131,6 +135,9 @@ impl Pipe {
             Ok(0) if !self.has_writer && self.is_named => Ok(None),
             Ok(0) => {
                 self.has_writer = false;
+                let rest = self.lines.push(b"", true);
+                self.decoder.decode(&rest, batches)?;
+                self.lines = LineStream::new(self.format.clone());
                 self.decoder.finish(batches)?;
                 self.decoder.begin(&self.place);
                 Ok(Some(true))
@@ -138,7 +145,8 @@ impl Pipe {
             Ok(count) => {
                 self.has_writer = true;
                 self.done_bytes += count as u64;
-                self.decoder.decode(&self.block[..count], batches)?;
+                let lines = self.lines.push(&self.block[..count], false);
+                self.decoder.decode(&lines, batches)?;
                 Ok(Some(false))
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -17,10 +16,9 @@ use super::offset::Fingerprints;
 use super::parts::{FilePart, parts_left, parts_of};
 use super::pipe::BLOCK_BYTES;
 use super::settings::FileSettings;
+use super::text_input::TextInput;
 use super::text_progress::{RowsRead, TextProgress, begin_at};
 use crate::fetch::FetchedFile;
-use crate::file::gzip_read::{GzipReader, begins_gzip};
-use crate::file::zstd_read::{ZstdError, ZstdReader, begins_zstd};
 use crate::formats::{
     BatchReader, DecoderSettings, Fit, Format, RecordDecoder, Waiting, arrow_ipc, parquet, project,
     text_decoder,
@@ -160,6 +158,7 @@ impl Files {
         total_bytes: u64,
     ) -> Result<Files, Cause> {
         let format = settings.known_format()?;
+        let reports_keys = settings.may_have_other_keys();
         let decoder = if format.is_text() {
             Some(text_decoder(
                 format.clone(),
@@ -172,6 +171,12 @@ impl Files {
         } else {
             None
         };
+        let decoder = decoder.map(|mut decoder| {
+            if reports_keys {
+                decoder.report_other_keys();
+            }
+            decoder
+        });
         let projection = (0..declared.fields().len()).collect();
         let batch_rows = settings.batch_rows;
         let mut files = Files {
@@ -197,8 +202,9 @@ impl Files {
         let Some(decoder) = &mut self.decoder else { return self.open_columns(part).map(drop) };
         let place = part.name();
         let mut sample = vec![0; SAMPLE_BYTES];
-        let count = TextInput::of_part(part)?.read(&mut sample).map_err(|error| error.explain(&place))?;
-        decoder.begin(&place);
+        let mut input = TextInput::of_part(part, &self.format)?;
+        let count = input.read(&mut sample).map_err(|error| error.explain(&place))?;
+        decoder.begin(&input.place(&place));
         decoder.decode(&sample[..count], &mut VecDeque::new())?;
         drop(decoder.faults());
         Ok(())
@@ -269,11 +275,16 @@ impl Files {
         let prints = prints.map_err(|error| failed(&name, error))?;
         let content = match &mut self.decoder {
             Some(decoder) => {
-                let mut input = TextInput::of_part(&part)?;
+                let mut input = TextInput::of_part(&part, &self.format)?;
                 let track = TextProgress::at(&part.start);
+                let place = input.place(&name);
                 let read = |target: &mut [u8]| input.read(target).map_err(|error| error.explain(&name));
-                let done = begin_at(&mut **decoder, &name, &track, read)?;
+                let done = begin_at(&mut **decoder, &place, &track, read)?;
                 input.go_to(done, track.offset).map_err(|error| error.explain(&name))?;
+                if track.offset > 0 {
+                    // An earlier run has counted them.
+                    input.newly_read();
+                }
                 Content::Text(input, track)
             }
             None => {
@@ -303,11 +314,10 @@ impl Files {
             }
             (Content::Text(input, track), Some(decoder)) => {
                 self.block.resize(BLOCK_BYTES, 0);
-                let before = input.offset();
                 let result = input.read(&mut self.block);
-                self.done_bytes += input.offset() - before;
+                self.done_bytes += input.newly_read();
                 let count = result.map_err(|error| error.explain(name))?;
-                let mut batches = VecDeque::new();
+                let (mut batches, mut decoded) = (VecDeque::new(), 0);
                 let waiting = match count {
                     0 => {
                         input.check_whole(name, prints)?;
@@ -315,12 +325,14 @@ impl Files {
                         Some(Waiting { bytes: 0, line: track.line })
                     }
                     count => {
-                        decoder.decode(&self.block[..count], &mut batches)?;
+                        let written = track.written(&self.block[..count]);
+                        decoded = written.len();
+                        decoder.decode(written, &mut batches)?;
                         decoder.waiting()
                     }
                 };
                 faults.merge(decoder.faults());
-                track.take(count as u64, waiting, batches, |rows, track| {
+                track.take(decoded as u64, waiting, batches, |rows, track| {
                     given.push_back(RowsRead { rows, offset: Some(part.offset(track, *prints, count == 0)) });
                 });
                 (count == 0).then_some(*track)
@@ -336,113 +348,5 @@ impl Files {
 
     pub(super) fn progress(&self) -> Progress {
         Progress { done: self.done_bytes, total: Some(self.total_bytes.max(self.done_bytes)) }
-    }
-}
-
-/// The bytes of a text file, plain or compressed with zstd or gzip, which is recognised by its first bytes.
-pub(crate) enum TextInput {
-    Plain(File, u64),
-    Zstd(Box<ZstdReader<File>>),
-    Gzip(Box<GzipReader<File>>),
-}
-
-impl TextInput {
-    fn of_part(part: &FilePart) -> Result<TextInput, Cause> {
-        TextInput::opened(|| part.open()).map_err(|error| failed(&part.name(), error))
-    }
-
-    /// Of a file that this opens.
-    pub(super) fn opened(open: impl Fn() -> std::io::Result<File>) -> std::io::Result<TextInput> {
-        let mut file = open()?;
-        let mut magic = Vec::new();
-        file.by_ref().take(4).read_to_end(&mut magic)?;
-        // A pipe cannot go back, and a compressed pipe is not supported.
-        if file.rewind().is_err() {
-            file = open()?;
-        }
-        Ok(if begins_zstd(&magic) {
-            TextInput::Zstd(Box::new(ZstdReader::new(file)))
-        } else if begins_gzip(&magic) {
-            TextInput::Gzip(Box::new(GzipReader::new(file)))
-        } else {
-            TextInput::Plain(file, 0)
-        })
-    }
-
-    /// How many bytes of the file were read.
-    fn offset(&self) -> u64 {
-        match self {
-            TextInput::Plain(_, offset) => *offset,
-            TextInput::Zstd(reader) => reader.offset(),
-            TextInput::Gzip(reader) => reader.offset(),
-        }
-    }
-
-    /// Advances to a byte of the text; returns how many bytes were read.
-    fn go_to(&mut self, mut done: u64, offset: u64) -> Result<(), ZstdError> {
-        if let (TextInput::Plain(file, at), true) = (&mut *self, done < offset) {
-            *at = file.seek(SeekFrom::Start(offset)).map_err(ZstdError::Io)?;
-            return Ok(());
-        }
-        let mut skipped = vec![0; BLOCK_BYTES];
-        while done < offset {
-            let length = (offset - done).min(BLOCK_BYTES as u64) as usize;
-            match self.read(&mut skipped[..length])? {
-                0 => break,
-                count => done += count as u64,
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses the end of a file that was longer, or another one, when it was opened: rows are missing, or belong to two versions.
-    fn check_whole(&mut self, place: &str, prints: &Fingerprints) -> Result<(), Cause> {
-        // What is compressed says itself where it ends.
-        let TextInput::Plain(file, offset) = self else { return Ok(()) };
-        let mut is_whole = || Ok(!file.metadata()?.is_file() || prints.are_of(file)?);
-        if is_whole().map_err(|error| failed(place, error))? {
-            Ok(())
-        } else {
-            Err(Cause::operation(format!(
-                "{place}: the file was cut or rewritten while it was read, up to byte {offset}; read it when it is \
-                 complete"
-            )))
-        }
-    }
-
-    /// Reads bytes; returns 0 at the end.
-    pub(crate) fn read(&mut self, target: &mut [u8]) -> Result<usize, ZstdError> {
-        match self {
-            TextInput::Zstd(reader) => reader.read(target),
-            TextInput::Gzip(reader) => reader.read(target),
-            TextInput::Plain(file, offset) => loop {
-                match file.read(target) {
-                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(ZstdError::Io(error)),
-                    Ok(count) => {
-                        *offset += count as u64;
-                        return Ok(count);
-                    }
-                }
-            },
-        }
-    }
-}
-
-impl ZstdError {
-    /// The error for the user, with the file's name.
-    pub(crate) fn explain(self, place: &str) -> Cause {
-        match self {
-            ZstdError::Io(error) => failed(place, error),
-            ZstdError::Corrupt { offset, detail } => Cause::user(format!(
-                "{place}: damaged zstd file at byte {offset}: {detail}; copy it or compress it again"
-            )),
-            ZstdError::CorruptGzip { offset, detail } => Cause::user(format!(
-                "{place}: damaged gzip file at byte {offset}: {detail}; copy it or compress it again"
-            )),
-            ZstdError::Unsupported { detail } => Cause::user(format!(
-                "{place}: cannot be decompressed: {detail}; compress it with plain `zstd`"
-            )),
-        }
     }
 }

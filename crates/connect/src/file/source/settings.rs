@@ -31,6 +31,20 @@ pub struct FileSettings {
     pub batch_rows: usize,
     /// How a file of another machine is fetched.
     pub fetch: FetchSettings,
+    /// Whether files that are read once are read to their ends to infer their columns. Otherwise their beginning decides, so that
+    /// the columns stay the same when they grow.
+    pub scan: bool,
+    /// How the columns were inferred; `None` if they were declared.
+    pub inferred: Option<Inferred>,
+}
+
+/// How columns were inferred.
+#[derive(Clone, Debug, Default)]
+pub struct Inferred {
+    /// Whether all records were looked at, so that none can have what no column has.
+    pub is_complete: bool,
+    /// What users are to know about it.
+    pub notes: Vec<String>,
 }
 
 impl FileSettings {
@@ -45,7 +59,14 @@ impl FileSettings {
             schema: None,
             batch_rows: BATCH_ROWS,
             fetch: FetchSettings::default(),
+            scan: true,
+            inferred: None,
         }
+    }
+
+    /// Whether records may have keys without a column, because the columns were inferred without them.
+    pub(super) fn may_have_other_keys(&self) -> bool {
+        self.inferred.as_ref().is_some_and(|inferred| !inferred.is_complete)
     }
 
     /// Completes the settings from the name of the first file.

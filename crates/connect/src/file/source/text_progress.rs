@@ -38,11 +38,13 @@ pub(super) struct TextProgress {
     pub rows: u64,
     /// Rows that an earlier run returned and that come again.
     known: u64,
+    /// Whether nothing but NULs has come so far.
+    is_unwritten: bool,
 }
 
 impl TextProgress {
     pub(super) fn start() -> TextProgress {
-        TextProgress { decoded: 0, offset: 0, line: 1, rows: 0, known: 0 }
+        TextProgress { decoded: 0, offset: 0, line: 1, rows: 0, known: 0, is_unwritten: true }
     }
 
     /// In a file of columns, behind this many of its rows.
@@ -53,7 +55,23 @@ impl TextProgress {
     /// At the offset where an earlier run stopped.
     pub(super) fn at(start: &FileOffset) -> TextProgress {
         let FileOffset { offset, line, rows, .. } = *start;
-        TextProgress { decoded: offset, offset, line, rows: 0, known: rows }
+        let is_unwritten = line == 1 && rows == 0;
+        TextProgress { decoded: offset, offset, line, rows: 0, known: rows, is_unwritten }
+    }
+
+    /// Leaves out the NULs at the beginning of a text, and returns the rest of these bytes. A program that keeps its place in a
+    /// log while `copytruncate` empties it continues there, and the system fills what is before with NULs.
+    pub(super) fn written<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        if !self.is_unwritten {
+            return bytes;
+        }
+        let nuls = bytes.iter().take_while(|byte| **byte == 0).count();
+        self.is_unwritten = nuls == bytes.len();
+        if nuls > 0 {
+            self.decoded += nuls as u64;
+            self.offset = self.decoded;
+        }
+        &bytes[nuls..]
     }
 
     /// Takes what was decoded from `bytes` more bytes, and returns the new rows with the track behind them.
@@ -137,7 +155,7 @@ pub(super) fn begin_at(
     mut read: impl FnMut(&mut [u8]) -> Result<usize, Cause>,
 ) -> Result<u64, Cause> {
     decoder.begin(place);
-    let mut done = 0;
+    let (mut done, mut beginning) = (0, TextProgress::start());
     let mut piece = vec![0; PIECE_BYTES];
     while done < track.offset && !decoder.knows_beginning() {
         let length = (track.offset - done).min(PIECE_BYTES as u64) as usize;
@@ -145,7 +163,7 @@ pub(super) fn begin_at(
         if count == 0 {
             break;
         }
-        decoder.decode(&piece[..count], &mut VecDeque::new())?;
+        decoder.decode(beginning.written(&piece[..count]), &mut VecDeque::new())?;
         done += count as u64;
     }
     // The run that returned these rows has reported them.
@@ -193,6 +211,19 @@ mod tests {
         assert_eq!(taken(&mut track, 50, None, &[2]), [(90, 2, 2)], "it ends in a record that is left out");
         assert_eq!(taken(&mut track, 50, Some(0), &[]), []);
         assert_eq!((track.offset, track.rows, track.line), (200, 0, 7));
+    }
+
+    #[test]
+    fn nuls_are_left_out_at_the_beginning_and_nowhere_else() {
+        let mut track = TextProgress::start();
+        assert_eq!(track.written(b"\0\0"), b"");
+        assert_eq!(track.written(b"\0a\0b\n"), b"a\0b\n");
+        assert_eq!((track.decoded, track.offset), (3, 3), "a later run begins behind them");
+        assert_eq!(track.written(b"\0"), b"\0");
+        let behind_a_line = FileOffset { offset: 2, line: 2, ..FileOffset::start("t".into(), None) };
+        assert_eq!(TextProgress::at(&behind_a_line).written(b"\0x"), b"\0x");
+        let behind_nuls = FileOffset { offset: 2, ..FileOffset::start("t".into(), None) };
+        assert_eq!(TextProgress::at(&behind_nuls).written(b"\0x"), b"x");
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl UnfollowedFiles {
             !offset.is_complete && !is_elsewhere
         });
         if let Some(offset) = lost.and_then(|part| self.forget(part)) {
-            faults.add(format!(
+            faults.notice(format!(
                 "{}: the file was truncated or replaced; it had been read up to byte {}, and is now read from \
                  its start",
                 path.display(),

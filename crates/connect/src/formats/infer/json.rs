@@ -1,143 +1,168 @@
 //! The columns of NDJSON: keys in the order in which they first occur.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_json::reader::{ValueIter, infer_json_schema_from_iterator};
-use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
-use serde_json::Value;
+use arrow_schema::{Field, Schema, SchemaRef};
+use serde::de::IgnoredAny;
 use tidemill_core::error::Cause;
 
-use super::guess::Guess;
-use super::{RECORDS_MAX, check_columns};
-use crate::formats::ndjson::NdjsonDecoder;
-use crate::formats::outermost_keys;
-use crate::formats::{DecoderSettings, RecordDecoder};
+use super::check_columns;
+use super::shape::Members;
+use crate::formats::RECORD_LIMIT_BYTES;
 
-/// `None` if there is no object.
-pub(super) fn infer(sample: &[u8]) -> Result<Option<SchemaRef>, Cause> {
-    let order = keys(sample)?;
-    let lines = sample.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    let object = |line| {
-        let mut values = ValueIter::new(line, Some(2));
-        match (values.next(), values.next()) {
-            (Some(Ok(value)), None) if value.is_object() => Some(value),
-            _ => None,
-        }
-    };
-    let mut objects: Vec<_> = lines.take(RECORDS_MAX).filter_map(object).collect();
-    with_numbers(&mut objects);
-    if objects.is_empty() {
-        return Ok(None);
-    }
-    let infer =
-        |count: usize| infer_json_schema_from_iterator(objects[..count].iter().map(Ok::<_, ArrowError>));
-    // Where a key is now an object and now a number, there is no common type: the first object's is taken.
-    let Ok(schema) = infer(objects.len()).or_else(|_| infer(1)) else { return Ok(None) };
-    check_columns(schema.fields().iter().map(count).sum())?;
-    let mut fields: Vec<Field> = schema.fields().iter().map(|field| usual(field)).collect();
-    fields.sort_by_key(|field| order.get(field.name().as_bytes()).copied().unwrap_or(usize::MAX));
-    with_times(sample, Arc::new(Schema::new(fields))).map(Some)
+/// Brackets within brackets; a deeper object is left out.
+const DEPTH_MAX: usize = 100;
+
+/// Finds the columns of objects, one per line, of a text that comes in pieces.
+#[derive(Debug, Default)]
+pub(crate) struct JsonScan {
+    /// A line that is not complete.
+    begun: Vec<u8>,
+    members: Members,
+    has_objects: bool,
 }
 
-/// Treats the texts for NaN and the infinities as numbers, in columns that otherwise contain only numbers: JSON has no
-/// other way to write them.
-fn with_numbers(objects: &mut [Value]) {
-    let is_no_number = |value: &Value| matches!(value.as_str(), Some("NaN" | "Infinity" | "-Infinity"));
-    let mut numbers: HashMap<String, bool> = HashMap::new();
-    for (key, value) in objects.iter().filter_map(Value::as_object).flatten() {
-        let is_possible = value.is_number() || value.is_null() || is_no_number(value);
-        let so_far = numbers.entry(key.clone()).or_insert(true);
-        *so_far &= is_possible;
-    }
-    let has_number = |objects: &[Value], key: &str| objects.iter().any(|object| object[key].is_number());
-    numbers.retain(|key, is_possible| *is_possible && has_number(objects, key));
-    for (key, value) in objects.iter_mut().filter_map(Value::as_object_mut).flatten() {
-        if numbers.contains_key(key) && is_no_number(value) {
-            *value = Value::from(0.5);
-        }
-    }
-}
-
-/// The keys of the objects, as they are written, with their places in the order in which they first occur; broken lines may
-/// add others.
-fn keys(sample: &[u8]) -> Result<HashMap<&[u8], usize>, Cause> {
-    let mut known = HashMap::new();
-    let lines = sample.split(|byte| *byte == b'\n').take(RECORDS_MAX);
-    for key in lines.flat_map(outermost_keys) {
-        let place = known.len();
-        known.entry(key).or_insert(place);
-        check_columns(known.len())?;
-    }
-    Ok(known)
-}
-
-/// A field, or the fields of a struct.
-fn count(field: &FieldRef) -> usize {
-    match field.data_type() {
-        DataType::Struct(fields) => fields.iter().map(count).sum(),
-        DataType::List(item) => count(item),
-        _ => 1,
-    }
-}
-
-/// A column without values is VARCHAR, and numbers in lists are DOUBLE.
-fn usual(field: &Field) -> Field {
-    let data_type = match field.data_type() {
-        DataType::Null => DataType::Utf8,
-        DataType::List(item) => {
-            let item = usual(item);
-            let is_number = item.data_type().is_numeric();
-            let item = if is_number { item.with_data_type(DataType::Float64) } else { item };
-            DataType::List(Arc::new(item))
-        }
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| usual(field)).collect()),
-        other => other.clone(),
-    };
-    Field::new(field.name(), data_type, true)
-}
-
-/// A column of strings that are all times is a column of times.
-fn with_times(sample: &[u8], schema: SchemaRef) -> Result<SchemaRef, Cause> {
-    // Only these are decoded: a sample of many columns, of which each object has a few, would take much more memory.
-    let texts: Vec<usize> =
-        (0..schema.fields().len()).filter(|at| schema.field(*at).data_type() == &DataType::Utf8).collect();
-    if texts.is_empty() {
-        return Ok(schema);
-    }
-    let wanted =
-        Arc::new(schema.project(&texts).map_err(|error| Cause::bug(error.to_string()).with_source(error))?);
-    let settings = DecoderSettings { schema: wanted, csv: Default::default(), batch_rows: RECORDS_MAX };
-    let mut decoder = NdjsonDecoder::new(settings)?;
-    let mut batches = VecDeque::new();
-    decoder.decode(sample, &mut batches)?;
-    let fields = schema.fields().iter().enumerate().map(|(index, field)| {
-        let mut guess = Guess::default();
-        let Ok(at) = texts.binary_search(&index) else { return field.as_ref().clone() };
-        for batch in &batches {
-            batch.column(at).as_string::<i32>().iter().flatten().for_each(|text| guess.update(text));
-        }
-        match guess.data_type() {
-            found @ (DataType::Date32 | DataType::Timestamp(..)) => {
-                field.as_ref().clone().with_data_type(found)
+impl JsonScan {
+    pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<(), Cause> {
+        while let Some(newline) = memchr::memchr(b'\n', bytes) {
+            let (line, rest) = (&bytes[..newline], &bytes[newline + 1..]);
+            bytes = rest;
+            if self.begun.is_empty() {
+                self.line(line);
+            } else {
+                self.begun.extend_from_slice(line);
+                let line = std::mem::take(&mut self.begun);
+                self.line(&line);
+                self.begun = line;
+                self.begun.clear();
             }
-            _ => field.as_ref().clone(),
         }
-    });
-    Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+        // The decoder reads no longer line either.
+        if self.begun.len() <= RECORD_LIMIT_BYTES {
+            self.begun.extend_from_slice(bytes);
+        }
+        check_columns(self.members.count())
+    }
+
+    /// `None` if there was no object.
+    pub(super) fn schema(&self) -> Option<SchemaRef> {
+        let fields = self.members.iter().map(|(name, shape)| Field::new(name, shape.column_type(), true));
+        self.has_objects.then(|| Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
+        let is_object = line.first() == Some(&b'{')
+            && line.len() <= RECORD_LIMIT_BYTES
+            && is_shallow(line)
+            && serde_json::from_slice::<IgnoredAny>(line).is_ok();
+        let Some(text) = std::str::from_utf8(line).ok().filter(|_| is_object) else { return };
+        self.has_objects = true;
+        self.members.take_object(text);
+    }
+}
+
+/// Whether no brackets lie too deep within others.
+fn is_shallow(line: &[u8]) -> bool {
+    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
+    for byte in line {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_string,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                if depth > DEPTH_MAX {
+                    return false;
+                }
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    true
+}
+
+/// The type of a value of any depth, as tests name it.
+#[cfg(test)]
+fn inferred(text: &str) -> Vec<(String, arrow_schema::DataType)> {
+    let mut scan = JsonScan::default();
+    scan.take(text.as_bytes()).unwrap();
+    scan.take(b"\n").unwrap();
+    let schema = scan.schema().expect("columns");
+    schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use arrow_schema::{DataType, TimeUnit};
+
     use super::*;
+
+    fn types(text: &str) -> Vec<DataType> {
+        inferred(text).into_iter().map(|(_, data_type)| data_type).collect()
+    }
 
     #[test]
     fn texts_for_no_numbers_are_numbers_among_numbers() {
-        let sample = b"{\"a\": 1, \"b\": \"NaN\", \"c\": \"NaN\", \"d\": \"-Infinity\"}\n\
+        let text = "{\"a\": 1, \"b\": \"NaN\", \"c\": \"NaN\", \"d\": \"-Infinity\"}\n\
             {\"a\": \"NaN\", \"b\": \"Nancy\", \"c\": null, \"d\": 2.5}\n";
-        let schema = infer(sample).unwrap().expect("columns");
-        let types: Vec<_> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
-        assert_eq!(types, [DataType::Float64, DataType::Utf8, DataType::Utf8, DataType::Float64]);
+        assert_eq!(types(text), [DataType::Float64, DataType::Utf8, DataType::Utf8, DataType::Float64]);
+    }
+
+    #[test]
+    fn a_column_has_a_type_that_keeps_all_its_values() {
+        let list = |item| DataType::List(Arc::new(Field::new_list_field(item, true)));
+        let timestamp = DataType::Timestamp(TimeUnit::Nanosecond, None);
+        let decimal = DataType::Decimal128(38, 0);
+        let cases = [
+            (vec!["1", "2"], DataType::Int64),
+            (vec!["1", "2.5"], DataType::Float64),
+            (vec!["11111111111111111112", "7"], decimal.clone()),
+            (vec!["9007199254740993", "0.5"], DataType::Decimal128(38, 1)),
+            (vec!["9007199254740993", "1e5"], DataType::Utf8),
+            (vec!["true", "false", "null"], DataType::Boolean),
+            (vec!["true", "1"], DataType::Utf8),
+            (vec!["1", "\"1\""], DataType::Utf8),
+            (vec!["\"01\"", "\"02\""], DataType::Utf8),
+            (vec!["\"1\"", "\"2\""], DataType::Utf8),
+            (vec!["\"2026-01-31\""], DataType::Date32),
+            (vec!["\"2026-01-31\"", "\"2026-01-31T10:00:00Z\""], timestamp),
+            (vec!["null"], DataType::Utf8),
+            (vec!["[]"], list(DataType::Utf8)),
+            (vec!["[1, 2]"], list(DataType::Float64)),
+            (vec!["[1, 9007199254740993]"], list(DataType::Int64)),
+            (vec!["[11111111111111111112]"], list(decimal)),
+            (vec!["[\"a\", null]"], list(DataType::Utf8)),
+            (vec!["[[1], [2.5]]"], list(list(DataType::Float64))),
+            (vec!["{\"x\": 1}", "3"], DataType::Utf8),
+            (vec!["{\"x\": 1}", "[3]"], DataType::Utf8),
+            (vec!["[1]", "3"], DataType::Utf8),
+            (
+                vec!["{\"y\": 1}", "{\"x\": \"2026-01-31\", \"y\": 11111111111111111112}"],
+                DataType::Struct(
+                    vec![
+                        Field::new("y", DataType::Decimal128(38, 0), true),
+                        Field::new("x", DataType::Utf8, true),
+                    ]
+                    .into(),
+                ),
+            ),
+        ];
+        for (values, expected) in cases {
+            let lines: Vec<String> = values.iter().map(|value| format!("{{\"v\": {value}}}")).collect();
+            assert_eq!(types(&lines.join("\n")), [expected], "{values:?}");
+        }
+    }
+
+    #[test]
+    fn broken_lines_and_strange_keys_change_nothing_else() {
+        let text =
+            "\u{feff}{\"a\\u00fc\\n\": 1, \"b\": \"x\\\"}\"}\n{\"a\": \n[1]\n\n{\"c\": [}\n{\"late\": {}}";
+        let names: Vec<String> = inferred(text).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["aü\n", "b", "late"]);
+        let deep = |depth: usize| format!("{{\"d\": {}1{}}}\n", "[".repeat(depth), "]".repeat(depth));
+        assert_eq!(inferred(&format!("{}{{\"a\": 1}}", deep(1_000_000 / 2))).len(), 1);
+        assert_eq!(inferred(&deep(DEPTH_MAX - 1)).len(), 1);
     }
 }

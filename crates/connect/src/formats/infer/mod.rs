@@ -1,8 +1,9 @@
-//! Infers the columns of a file or a stream of text from its first records.
+//! Infers the columns of a file or a stream of text from its records.
 //!
 //! A column has the first of these types that all values have: BOOLEAN (`true`, `false`), BIGINT, DOUBLE, DATE,
 //! TIMESTAMP (in nanoseconds, without zone) and VARCHAR. JSON also has lists and structs, and numbers in lists are
-//! DOUBLE. An integer that does not fit into a BIGINT makes its column VARCHAR, because a DOUBLE would not preserve it.
+//! DOUBLE. No type changes a value: a number with a plus or a zero before it is a code, and makes its column VARCHAR; where a BIGINT
+//! or a DOUBLE would change a number, the column is DECIMAL, or VARCHAR if that is too short.
 
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
@@ -12,13 +13,16 @@ use crate::formats::text_lines::lines_schema;
 use crate::formats::{CsvSettings, Format};
 
 mod csv;
+mod csv_scan;
 mod guess;
 mod json;
+mod numbers;
+mod shape;
 
-/// The most records that are examined.
+/// The most points of line protocol that are examined.
 pub const RECORDS_MAX: usize = 10_000;
 
-/// The most bytes that are examined.
+/// The most bytes by which it is decided how a text is written. Of a stream, no more of it is examined.
 pub const SAMPLE_BYTES: usize = 1024 * 1024;
 
 /// The most columns that are inferred, counting the fields of structs. Whoever has more declares those that are needed.
@@ -65,34 +69,132 @@ pub fn infer_text(
     is_whole: bool,
     csv: &mut CsvSettings,
 ) -> Result<SchemaRef, Cause> {
+    let mut scan = ColumnScan::begin(place, format, sample, is_whole, csv)?;
+    let sample = complete_lines(sample, is_whole);
+    scan.take(place, &sample)?;
+    scan.end_file(place)?;
+    Ok(scan.schema(place, sample.len())?.columns)
+}
+
+/// The complete lines at the beginning of a text.
+fn complete_lines(sample: &[u8], is_whole: bool) -> Vec<u8> {
     let sample = sample.strip_prefix(b"\xef\xbb\xbf").unwrap_or(sample);
     let mut complete = sample[..sample.len().min(SAMPLE_BYTES)].to_vec();
     if is_whole && sample.len() <= SAMPLE_BYTES {
         complete.push(b'\n');
     }
     complete.truncate(memchr::memrchr(b'\n', &complete).map_or(0, |newline| newline + 1));
-    let of_place = |cause: Cause| cause.map_message(|text| format!("{place}: {text}"));
-    let inferred = match format {
-        Format::Csv => csv::infer(&complete, csv).map_err(of_place)?,
-        Format::Json => json::infer(&complete).map_err(of_place)?,
-        Format::Lines => Some(lines_schema()),
-        Format::LineProtocol => discover(&complete, RECORDS_MAX),
-        Format::Own(own) => {
-            return Err(Cause::user(format!(
-                "{place}: the format {} does not describe its columns; declare them",
-                own.name()
-            )));
+    complete
+}
+
+/// Finds the columns of texts that come in pieces, from all their records.
+pub(crate) enum ColumnScan {
+    /// How the CSV is written was found at its beginning.
+    Csv(Box<csv_scan::CsvScan>),
+    Json(Box<json::JsonScan>),
+    /// All columns are known from the beginning.
+    Known(SchemaRef),
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(crate) struct ScannedColumns {
+    pub columns: SchemaRef,
+    /// Columns that only files after the first have, which are left out.
+    pub others: Vec<String>,
+}
+
+impl ColumnScan {
+    /// For texts of which the first begins with `sample`, as in [`infer_text`].
+    ///
+    /// # Errors
+    /// As [`infer_text`].
+    pub fn begin(
+        place: &str,
+        format: &Format,
+        sample: &[u8],
+        is_whole: bool,
+        csv: &mut CsvSettings,
+    ) -> Result<ColumnScan, Cause> {
+        let complete = complete_lines(sample, is_whole);
+        let scan = match format {
+            Format::Csv => csv::scan(&complete, csv)
+                .map_err(|cause| cause.map_message(|text| format!("{place}: {text}")))?
+                .map(|scan| ColumnScan::Csv(Box::new(scan))),
+            Format::Json => Some(ColumnScan::Json(Box::default())),
+            Format::Lines => Some(ColumnScan::Known(lines_schema())),
+            Format::LineProtocol => discover(&complete, RECORDS_MAX).map(ColumnScan::Known),
+            Format::Own(own) => {
+                return Err(Cause::user(format!(
+                    "{place}: the format {} does not describe its columns; declare them",
+                    own.name()
+                )));
+            }
+            other => return Err(Cause::bug(format!("{other:?} is not a text format"))),
+        };
+        scan.ok_or_else(|| nothing_found(place, complete.len()))
+    }
+
+    /// Whether its columns are known already.
+    pub fn is_known(&self) -> bool {
+        matches!(self, ColumnScan::Known(_))
+    }
+
+    /// Takes the next bytes of a text.
+    ///
+    /// # Errors
+    /// If there are more than [`COLUMNS_MAX`] columns.
+    pub fn take(&mut self, place: &str, bytes: &[u8]) -> Result<(), Cause> {
+        match self {
+            ColumnScan::Csv(scan) => scan.take(bytes),
+            ColumnScan::Json(scan) => {
+                scan.take(bytes).map_err(|cause| cause.map_message(|text| format!("{place}: {text}")))?;
+            }
+            ColumnScan::Known(_) => {}
         }
-        other => return Err(Cause::bug(format!("{other:?} is not a text format"))),
-    };
-    inferred.ok_or_else(|| match sample {
-        [] => Cause::user(format!("{place}: it is empty, so its columns cannot be inferred; declare them")),
-        _ => Cause::user(format!(
-            "{place}: its columns cannot be inferred from its first {} bytes; check format and delimiter, or \
-             declare the columns",
-            complete.len()
-        )),
-    })
+        Ok(())
+    }
+
+    /// The text has ended. Another one may follow.
+    ///
+    /// # Errors
+    /// As [`ColumnScan::take`].
+    pub fn end_file(&mut self, place: &str) -> Result<(), Cause> {
+        if let ColumnScan::Csv(scan) = self {
+            scan.end_file();
+        }
+        if let ColumnScan::Json(_) = self {
+            self.take(place, b"\n")?;
+        }
+        Ok(())
+    }
+
+    /// The columns of all texts, which had this many bytes.
+    ///
+    /// # Errors
+    /// [`Cause::user`] if no record could be read.
+    pub fn schema(&self, place: &str, bytes: usize) -> Result<ScannedColumns, Cause> {
+        let of = |columns: SchemaRef| ScannedColumns { columns, others: Vec::new() };
+        match self {
+            ColumnScan::Csv(scan) => {
+                let (columns, others) = scan.schema();
+                Ok(ScannedColumns { columns, others: others.to_vec() })
+            }
+            ColumnScan::Json(scan) => scan.schema().map(of).ok_or_else(|| nothing_found(place, bytes)),
+            ColumnScan::Known(columns) => Ok(of(SchemaRef::clone(columns))),
+        }
+    }
+}
+
+/// Of what is empty, a newline is counted.
+fn nothing_found(place: &str, bytes: usize) -> Cause {
+    if bytes <= 1 {
+        return Cause::user(format!("{place}: it is empty, so its columns cannot be inferred; declare them"));
+    }
+    Cause::user(format!(
+        "{place}: its columns cannot be inferred from its first {bytes} bytes; check format and delimiter, or \
+         declare the columns"
+    ))
 }
 
 #[cfg(test)]

@@ -80,6 +80,12 @@ const CSV_READ: &[OptionDefinition] = &[
     ),
     OptionDefinition::new("quote", Character, Value("\""), "the character around fields"),
     OptionDefinition::new("null", Text, Value(""), "the unquoted text that means NULL"),
+    OptionDefinition::new(
+        "skip",
+        Integer { least: 0, most: 1_000_000 },
+        Nothing("0; titles are detected when the columns are inferred"),
+        "the lines before the header that are left out, such as titles",
+    ),
     TIMESTAMP_UNIT,
 ];
 

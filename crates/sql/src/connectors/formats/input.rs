@@ -84,6 +84,9 @@ pub(super) fn csv(options: &OptionValues<'_>) -> CsvSettings {
         delimiter: options.character("delimiter"),
         quote: options.character("quote").unwrap_or(defaults.quote),
         null: options.text("null").map_or(defaults.null, str::to_owned),
+        skip: options.integer("skip").and_then(|lines| lines.try_into().ok()).unwrap_or(defaults.skip),
+        names_delimiter: defaults.names_delimiter,
+        table_fields: None,
     }
 }
 

@@ -164,6 +164,8 @@ impl SourceConnector for FileRows {
         settings.format = request.format.format.clone();
         settings.csv = request.format.csv.clone();
         settings.follow = options.boolean("follow");
+        // A later run must find the same columns.
+        settings.scan = !request.is_durable;
         if settings.follow && settings.is_remote() {
             let message =
                 "a server does not tell what was added to a file, so it is fetched once and not followed";

@@ -150,12 +150,15 @@ fn source(request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
         return Err(error.with_hint("remove the option: each message is one record"));
     }
     let columns = request.declared_columns("a topic")?;
+    let mut decoder = request.format.decoder_settings(&columns);
+    // A message has no lines before it.
+    decoder.csv.names_delimiter = false;
     let options = request.options;
     let settings = KafkaSourceSettings {
         connection: connection(options)?,
         topic: options.required_text("topic").to_owned(),
         format: request.format.text()?,
-        decoder: request.format.decoder_settings(&columns),
+        decoder,
         start: match options.text("start") {
             Some("latest") => KafkaStart::Latest,
             _ => KafkaStart::Earliest,
