@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use crate::error::Cause;
 use crate::fault_log::FaultLog;
 use crate::sink::{CycleOutput, Guarantee, Sink};
+use crate::sink_outage::SinkOutage;
 
 /// A sink that changes some of what another one does. It is a [`Sink`] itself: what it does not implement here goes to the
 /// other one, and so does everything that nobody changes yet.
@@ -145,6 +146,10 @@ impl<S: DelegatingSink> Sink for S {
 
     fn refused(&self) -> FaultLog {
         DelegatingSink::refused(self)
+    }
+
+    fn outage(&self) -> SinkOutage {
+        self.inner().outage()
     }
 
     fn stopper(&self) -> Option<Box<dyn Fn() + Send + Sync>> {

@@ -29,6 +29,7 @@ pub mod output;
 pub mod prefetch;
 mod refused_row;
 pub mod sink;
+mod sink_outage;
 pub mod snapshot;
 pub mod source;
 pub mod source_threads;
@@ -54,6 +55,7 @@ pub use outage::{Outage, OutageReport};
 pub use output::Output;
 pub use refused_row::RefusedRow;
 pub use sink::{CommitGuard, CycleOutput, Guarantee, Sink};
+pub use sink_outage::SinkOutage;
 pub use snapshot::{SnapshotReader, SnapshotWriter};
 pub use source::{
     Admission, Faults, Polled, Progress, Refused, Request, Source, SourceOffset, SourceOffsets,

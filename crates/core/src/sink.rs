@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::cut::Cut;
 use crate::error::Cause;
 use crate::fault_log::FaultLog;
+use crate::sink_outage::SinkOutage;
 
 /// When the events of a cycle arrived: `(first position, arrival on the engine's clock)` in ascending order for each
 /// chunk that a gateway took in, and the number of events.
@@ -161,6 +162,11 @@ pub trait Sink: Send {
     /// so that the others can continue. Asked once, before the query starts.
     fn refused(&self) -> FaultLog {
         FaultLog::default()
+    }
+
+    /// Where this sink says, while it runs, that its target is away and why. Asked once, before the query starts.
+    fn outage(&self) -> SinkOutage {
+        SinkOutage::default()
     }
 
     /// A way to end this sink's waiting from another thread, when the query is told to stop at once: a call that waits

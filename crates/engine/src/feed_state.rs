@@ -186,8 +186,8 @@ impl FeedState {
         }
         let told = self.lock();
         if let Some(new) = self.bad_logged.due(told.faults.count) {
-            let (bad, sample) = (told.faults.count, &told.newest_bad);
-            warn!(source = self.source(), bad, new, ?sample, "records could not be used");
+            let (bad, sample) = (told.faults.count, told.newest_bad.as_deref().unwrap_or_default());
+            warn!(source = self.source(), bad, new, sample, "records could not be used");
         }
     }
 

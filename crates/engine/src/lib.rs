@@ -126,7 +126,7 @@ pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
     Admission, Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, DelegatingSink, DelegatingSource,
     Expression, FaultLog, Faults, GroupMembership, Guarantee, Heard, ManualClock, MemoryAccount,
-    MemoryBudget, MemoryCutLog, Operator, Output, Polled, Progress, Refused, Request, Rows, Sink,
+    MemoryBudget, MemoryCutLog, Operator, Output, Polled, Progress, Refused, Request, Rows, Sink, SinkOutage,
     SnapshotReader, SnapshotWriter, Source, SourceOffset, SourceOffsets, SourceThreads, SplitChange, State,
     StateRows, Stretch, SystemClock, ThreadGroup, ThreadTime, TimeOfDay, Transform, Transformed, arrow,
     fields, prefetch,

@@ -1,10 +1,11 @@
 //! The durable log of a catalogue's definitions.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidemill_core::error::Cause;
 
+use crate::catalog_length;
 use crate::failure::failed;
 use crate::layout;
 use crate::log_reader::LogReader;
@@ -35,13 +36,14 @@ const BYTES_MAX: u64 = 1 << 30;
 /// ```
 pub struct CatalogJournal {
     log: RecordLog,
+    folder: PathBuf,
 }
 
 impl CatalogJournal {
     /// Opens the log in a folder, or creates it. What a crash left of an incomplete definition is cut off.
     ///
     /// # Errors
-    /// If another process has it, a definition is damaged that was synced, or the disk fails.
+    /// If another process has it, a definition is damaged that was synced, definitions are missing at its end, or the disk fails.
     pub fn open(medium: Arc<dyn Medium>, folder: &Path) -> Result<CatalogJournal, Cause> {
         medium.create_folder(folder).map_err(|error| failed("create the folder", folder, error))?;
         let path = layout::lock(folder);
@@ -61,7 +63,9 @@ impl CatalogJournal {
             retain_bytes: u64::MAX,
             clients_max: 1,
         };
-        Ok(CatalogJournal { log: recovery::open(medium, settings, lock)? })
+        let log = recovery::open(Arc::clone(&medium), settings, lock)?;
+        catalog_length::check(&*medium, folder, log.end())?;
+        Ok(CatalogJournal { log, folder: folder.to_owned() })
     }
 
     /// All definitions, in order.
@@ -84,13 +88,12 @@ impl CatalogJournal {
     pub fn append(&mut self, definition: &[u8]) -> Result<(), Cause> {
         let record = NewRecord { count: 1, arrived_ns: 0, request: None, offsets: &[], stretches: &[] };
         self.log.append(record, &[definition])?;
-        match self.log.begin_sync()? {
-            Some(pending) => {
-                let result = pending.run();
-                self.log.end_sync(&pending, result)
-            }
-            None => Ok(()),
+        if let Some(pending) = self.log.begin_sync()? {
+            let result = pending.run();
+            self.log.end_sync(&pending, result)?;
         }
+        let path = catalog_length::path(&self.folder);
+        catalog_length::write(&*self.log.shared.medium, &path, self.log.end())
     }
 
     /// How many bytes of an incompletely written definition were cut off when the log was opened.

@@ -446,6 +446,15 @@ fn lock(medium: &dyn Medium, folder: &Path) -> Result<LockGuard, Cause> {
     })
 }
 
+/// Reads the file that says which version wrote a journal.
+pub(crate) fn check_manifest(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
+    let path = layout::manifest(folder);
+    match FileReader::open_any(medium, &path, MAGIC, VERSION)? {
+        Some((reader, _)) => reader.finish(),
+        None => Err(Cause::operation(format!("{}: the file is missing", path.display()))),
+    }
+}
+
 fn write_manifest(medium: &dyn Medium, folder: &Path, version: u32) -> Result<(), Cause> {
     replace(medium, &layout::manifest(folder), |file| {
         file.put(&MAGIC);

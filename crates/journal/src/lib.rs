@@ -20,6 +20,7 @@
 //! Journals, cuts and definitions have the same format: segments of records with checksums. Numbers are little-endian.
 
 mod catalog_journal;
+mod catalog_length;
 mod clients;
 mod commits;
 mod current_query;

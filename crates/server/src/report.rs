@@ -126,6 +126,7 @@ impl Report {
             Problem::AmbiguousColumn => "42702",
             Problem::UnknownFunction => UNDEFINED_FUNCTION,
             Problem::Exists => "42P07",
+            Problem::StillRead => "2BP01",
             Problem::NotSupported => NOT_SUPPORTED,
             // Snapshot too old.
             Problem::PastGone => "72000",

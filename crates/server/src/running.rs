@@ -23,6 +23,11 @@ pub(crate) fn is_told(kind: &StatementKind) -> bool {
     matches!(kind, StatementKind::Stop(_) | StatementKind::Start(_) | StatementKind::Alter(_))
 }
 
+/// Whether a statement drops more than it names. Its client is told what.
+pub(crate) fn takes_others_along(kind: &StatementKind) -> bool {
+    matches!(kind, StatementKind::Drop { cascade: true, .. })
+}
+
 /// Starts what a definition has added, under its name, and ends what it has replaced or dropped.
 pub(crate) fn follow(session: &mut Session, statement: &Statement) -> Result<(), Report> {
     match &statement.kind {
@@ -53,8 +58,8 @@ fn start(session: &mut Session, name: &str) -> Result<(), Report> {
         let is_strict = session.is_strict();
         session.runtime().start(name, pipeline, is_strict).map_err(Report::from)
     });
-    if started.is_err() {
-        session.runtime().withdraw(name)?;
+    if let Err(report) = &started {
+        session.runtime().withdraw(name, &report.message)?;
     }
     started.map_err(|report| defined_only(name, report))
 }

@@ -55,6 +55,8 @@ struct Log {
     /// Those that it says to be stopped.
     stopped: BTreeSet<String>,
     starts: u64,
+    /// Those that have begun: what they have kept is there.
+    begun: BTreeSet<String>,
     /// Those of them that are still to be started for the first time.
     announced: BTreeMap<String, Start>,
 }
@@ -97,6 +99,7 @@ impl KeptCatalog {
             log,
             started: BTreeMap::new(),
             stopped: BTreeSet::new(),
+            begun: BTreeSet::new(),
             starts: 0,
             announced: BTreeMap::new(),
         };
@@ -154,8 +157,8 @@ impl KeptCatalog {
     }
 
     /// Makes the next version out of the newest one. It counts once its definitions are in the log. `plan` is called again
-    /// if another session was faster; `check` then says, before anything is kept, whether and with which queries that
-    /// stop it may count. What a dropped output had as its only query stops with the definition: the log says it once.
+    /// if another session was faster; `check` then says, before anything is kept, whether the next version may count, and
+    /// with which queries that stop. What a dropped output had as its only query stops with the definition: the log says it once.
     ///
     /// The `announced` query starts again with the database from here on, even if the process is killed before it has started. It
     /// is left out if its output exists already.
@@ -163,7 +166,7 @@ impl KeptCatalog {
         &self,
         announced: Option<StartedQuery>,
         mut plan: impl FnMut(Catalog) -> Result<(T, Catalog), Error>,
-        mut check: impl FnMut(&T) -> Result<Vec<String>, Cause>,
+        mut check: impl FnMut(&Catalog, &Catalog) -> Result<Vec<String>, Cause>,
     ) -> Result<(T, Vec<String>), Error> {
         for attempt in 1.. {
             let is_last = attempt == ATTEMPTS_MAX;
@@ -171,12 +174,12 @@ impl KeptCatalog {
             let base = self.defined();
             let version = base.version();
             let announced = announced.as_ref().filter(|query| !base.has_output(&query.name));
-            let (defined, next) = plan(base)?;
+            let (defined, next) = plan(base.clone())?;
             let mut log = before.unwrap_or_else(|| lock(&self.log));
             if self.version() != version {
                 continue;
             }
-            let stopped = check(&defined)?;
+            let stopped = check(&base, &next)?;
             match (&next.definitions()[version as usize..], announced) {
                 ([only], Some(query)) => {
                     log.log.append(&CatalogRecord::Replaced(Arc::clone(only), query.clone()))?;
@@ -212,10 +215,11 @@ impl KeptCatalog {
                 query.name
             )));
         }
+        log.log.append(&CatalogRecord::Started(query.clone()))?;
+        log.begun.insert(query.name.clone());
         if let Some(start) = log.announced.remove(&query.name) {
             return Ok(start);
         }
-        log.log.append(&CatalogRecord::Started(query.clone()))?;
         Ok(log.note_started(query.name))
     }
 
@@ -237,6 +241,9 @@ impl KeptCatalog {
         let mut log = lock(&self.log);
         let (definition, next) = self.next(plan)?;
         log.log.append(&CatalogRecord::Replaced(definition, query.clone()))?;
+        // It has begun, which the first record alone does not say.
+        log.log.append(&CatalogRecord::Started(query.clone()))?;
+        log.begun.insert(query.name.clone());
         let start = log.note_started(query.name);
         self.exchange(next, views);
         Ok(start)
@@ -269,6 +276,14 @@ impl KeptCatalog {
         Ok((Arc::clone(definition), next))
     }
 
+    /// Nobody reads the rows of a view any more, until it is started again.
+    pub fn detach(&self, view: &str) {
+        let mut versions = lock(&self.versions);
+        if versions.views.remove(view).is_some() {
+            self.plans.begin(versions.attach());
+        }
+    }
+
     /// The next version counts, and these are its views of their names.
     fn exchange(&self, next: Catalog, views: &[ViewHandle]) {
         let mut versions = lock(&self.versions);
@@ -280,6 +295,25 @@ impl KeptCatalog {
     /// Notes that the log says to start a query again.
     pub fn note_started(&self, name: String) -> Start {
         lock(&self.log).note_started(name)
+    }
+
+    /// Notes that the log says a query to have begun.
+    pub fn note_begun(&self, name: &str) {
+        lock(&self.log).begun.insert(name.to_owned());
+    }
+
+    /// Records that a query has begun, unless the log says so already.
+    pub fn has_begun(&self, query: &StartedQuery) -> Result<(), Cause> {
+        let mut log = lock(&self.log);
+        if log.begun.insert(query.name.clone()) {
+            log.log.append(&CatalogRecord::Started(query.clone()))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a query has begun, and not been dropped since.
+    pub fn is_begun(&self, name: &str) -> bool {
+        lock(&self.log).begun.contains(name)
     }
 
     /// Notes that the log says a query to be stopped.
@@ -353,8 +387,10 @@ impl Log {
 
     fn stop(&mut self, name: &str) -> Result<(), Cause> {
         self.log.append(&CatalogRecord::Stopped(name.to_owned()))?;
+        let is_begun = self.begun.contains(name);
         self.forget(name);
         self.stopped.insert(name.to_owned());
+        self.begun.extend(is_begun.then(|| name.to_owned()));
         Ok(())
     }
 
@@ -369,6 +405,7 @@ impl Log {
     fn forget(&mut self, name: &str) {
         self.started.remove(name);
         self.stopped.remove(name);
+        self.begun.remove(name);
         self.announced.remove(name);
     }
 }

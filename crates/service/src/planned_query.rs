@@ -1,7 +1,7 @@
 //! A query of a session that was planned and can be started.
 
-use tidemill_engine::Sink;
-use tidemill_sql::{DiscardSink, Explained, Opened, Output, Prepared};
+use tidemill_engine::{Cause, DatabaseClock, Sink};
+use tidemill_sql::{DiscardSink, Explained, Opened, Output, Prepared, RunningQuery};
 
 use crate::execution::Execution;
 use crate::row_stream::RowStream;
@@ -14,9 +14,17 @@ pub struct Query {
     pub(crate) cancellation: Cancellation,
     pub(crate) unread: UnreadRows,
     pub(crate) is_strict: bool,
+    /// The clock under which it reads sources that other queries have open; `None`: it opens its sources itself.
+    pub(crate) clock: Option<DatabaseClock>,
+    pub(crate) notice: Option<String>,
 }
 
 impl Query {
+    /// What whoever waits for it is to know before its first row.
+    pub fn notice(&self) -> Option<&str> {
+        self.notice.as_deref()
+    }
+
     /// Its outputs. A query that is answered at its end has none.
     pub fn outputs(&self) -> &[Output] {
         self.prepared.outputs()
@@ -37,8 +45,8 @@ impl Query {
     /// # Errors
     /// If it cannot be opened or started.
     pub fn start(self, sinks: Vec<Box<dyn Sink>>) -> Result<Execution, Error> {
-        let Query { prepared, cancellation, is_strict, .. } = self;
-        let running = prepared.open(sinks).and_then(Opened::start)?;
+        let Query { prepared, cancellation, is_strict, clock, .. } = self;
+        let running = prepared.open(sinks).and_then(|opened| start(opened, clock.as_ref()))?;
         Ok(Execution::new(running, cancellation, is_strict))
     }
 
@@ -57,11 +65,18 @@ impl Query {
     /// # Errors
     /// As [`start`](Query::start).
     pub fn stream(self) -> Result<RowStream, Error> {
-        let Query { prepared, cancellation, unread, is_strict } = self;
+        let Query { prepared, cancellation, unread, is_strict, clock, .. } = self;
         let stream = RowStream::start(prepared, unread, |prepared, sinks| {
-            let running = prepared.open(sinks).and_then(Opened::start)?;
+            let running = prepared.open(sinks).and_then(|opened| start(opened, clock.as_ref()))?;
             Ok(Execution::new(running, cancellation, is_strict))
         });
         Ok(stream?)
     }
+}
+
+/// The name in messages of a query that somebody waits for.
+const WAITED_FOR: &str = "SELECT";
+
+fn start(opened: Opened, clock: Option<&DatabaseClock>) -> Result<RunningQuery, Cause> {
+    opened.start_under(clock.map(|clock| (clock, WAITED_FOR)))
 }

@@ -72,6 +72,13 @@ pub(crate) fn is_folder_of(folder: &Path, query: &str) -> bool {
     }
 }
 
+/// The version of the catalogue that the query of a folder has made, if it has replaced another one.
+pub(crate) fn version_of(folder: &Path) -> Option<u64> {
+    let name = folder.file_name()?.to_str()?;
+    // What belongs to the name of the query is written in another way.
+    name.strip_prefix(PREFIX)?.rsplit_once('-')?.1.parse().ok()
+}
+
 /// Where a folder is now that was kept as this: the journal of the database may have been moved since.
 pub(crate) fn folder_in(journal: &Path, kept: &Path) -> PathBuf {
     match kept.file_name() {

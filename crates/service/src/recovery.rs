@@ -1,12 +1,11 @@
 //! Brings back what a catalogue's log says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use tidemill_engine::{Cause, DatabaseClock, RING_BYTES_MAX};
-use tidemill_sql::{Definition, GatewayPlace, Planner, Settings, StatementKind, parse};
+use tidemill_engine::{Cause, DatabaseClock, RING_BYTES_MAX, inspect};
+use tidemill_sql::{Definition, GatewayPlace, Pipeline, Planner, Settings, StatementKind, parse};
 
-use crate::Runtime;
 use crate::catalog_log::CatalogLog;
 use crate::catalog_record::{CatalogRecord, StartedQuery};
 use crate::kept_catalog::Start;
@@ -15,6 +14,7 @@ use crate::query_at_gateways::QueryAtGateways;
 use crate::query_folder::folder_in;
 use crate::starting::NewQuery;
 use crate::user::Users;
+use crate::{QueryState, Runtime};
 
 impl Runtime {
     /// A runtime that continues a log: it has the log's definitions, starts the queries that were running and had not
@@ -58,10 +58,12 @@ impl Runtime {
         log: Box<dyn CatalogLog>,
         clock: DatabaseClock,
     ) -> Result<Runtime, Cause> {
-        let (runtime, Started { running: queries, stopped }) =
+        let (runtime, Started { running: queries, stopped, begun, ever }) =
             Runtime::with_definitions(planner, log, clock)?;
+        begun.iter().for_each(|name| runtime.kept_catalog().note_begun(name));
         let (queries, stopped) = runtime.without_those_at_gateways(queries, stopped);
         let all: Vec<StartedQuery> = queries.iter().chain(&stopped).cloned().collect();
+        runtime.check_known(&ever)?;
         runtime.remove_superfluous(&all);
         // Before a source is opened whose rows they need.
         stopped.into_iter().for_each(|query| runtime.bring_back_stopped(query));
@@ -75,6 +77,7 @@ impl Runtime {
         // All begin with the first row of the sources that they read together.
         let held = runtime.clock().hold();
         queries.into_iter().for_each(|query| runtime.start_again(query));
+        runtime.refuse_without_end();
         drop(held);
         Ok(runtime)
     }
@@ -86,7 +89,7 @@ impl Runtime {
     /// As `open`.
     pub fn open_idle(planner: Planner, log: Box<dyn CatalogLog>) -> Result<Runtime, Cause> {
         let clock = DatabaseClock::default();
-        let (runtime, Started { running, stopped }) = Runtime::with_definitions(planner, log, clock)?;
+        let (runtime, Started { running, stopped, .. }) = Runtime::with_definitions(planner, log, clock)?;
         runtime.set_idle();
         for query in &stopped {
             runtime.kept_catalog().note_stopped(query.name.clone());
@@ -117,10 +120,10 @@ impl Runtime {
                     started.end_with(&definition);
                     definitions.push(definition);
                 }
-                CatalogRecord::Started(query) => started.add(query),
+                CatalogRecord::Started(query) => started.add(query, true),
                 CatalogRecord::Replaced(definition, query) => {
                     definitions.push(definition);
-                    started.add(query);
+                    started.add(query, false);
                 }
                 CatalogRecord::Ended(name) => drop(started.queries.remove(&name)),
                 CatalogRecord::Stopped(name) => started.stop(&name),
@@ -178,17 +181,44 @@ impl Runtime {
             pipeline.as_ref().map_or(String::new(), |pipeline| pipeline.computation().to_owned());
         let identity = Identity { kept: kept.clone(), clock_name: clock_name.clone(), computation };
         let started = pipeline.and_then(|pipeline| {
+            self.check_state(&kept, &pipeline)?;
             if !pipeline.is_under(self.clock()) {
                 self.clock().forget(&clock_name);
             }
             let query = NewQuery { kept, clock_name, pipeline, is_new: false };
-            self.start_with(query, |_, views| {
+            self.start_with(query, |kept, views| {
+                self.kept_catalog().has_begun(&kept)?;
                 self.kept_catalog().attach(views);
                 Ok(start)
             })
         });
         if let Err(cause) = started {
             self.note_failed(identity, cause);
+        }
+    }
+
+    /// Refuses to continue a query that has begun, but whose state is not there: it would begin once more, with a part of its
+    /// rows.
+    pub(crate) fn check_state(&self, kept: &StartedQuery, pipeline: &Pipeline) -> Result<(), Cause> {
+        let Some(folder) = pipeline.journal().filter(|_| self.kept_catalog().is_begun(&kept.name)) else {
+            return Ok(());
+        };
+        let is_there = folder.is_dir() && inspect::query(folder)?.is_some();
+        if is_there { Ok(()) } else { Err(state_is_gone(folder)) }
+    }
+
+    /// Ends queries that lack rows which another one has committed: the end of a journal is lost.
+    pub(crate) fn refuse_without_end(&self) {
+        for query in self.running() {
+            let is_over = !matches!(query.state(), QueryState::Running | QueryState::Ending);
+            let Some(cause) = self.clock().check_end(query.clock_name()).err().filter(|_| !is_over) else {
+                continue;
+            };
+            query.abandon();
+            query.views.iter().for_each(|view| self.kept_catalog().detach(view.name()));
+            let Identity { kept, clock_name, computation } = &query.identity;
+            let (kept, clock_name) = (kept.clone(), clock_name.clone());
+            self.note_failed(Identity { kept, clock_name, computation: computation.clone() }, cause);
         }
     }
 
@@ -208,6 +238,10 @@ struct Started {
     running: Vec<StartedQuery>,
     /// Those that are stopped.
     stopped: Vec<StartedQuery>,
+    /// The names of those that have begun.
+    begun: Vec<String>,
+    /// The names of all that the log has ever had.
+    ever: BTreeSet<String>,
 }
 
 /// The queries of a log that have not ended, by name.
@@ -215,19 +249,22 @@ struct Started {
 struct Starts {
     queries: BTreeMap<String, LastStart>,
     turns: usize,
+    ever: BTreeSet<String>,
 }
 
 struct LastStart {
     turn: usize,
     query: StartedQuery,
     is_stopped: bool,
+    is_begun: bool,
 }
 
 impl Starts {
-    fn add(&mut self, query: StartedQuery) {
+    fn add(&mut self, query: StartedQuery, is_begun: bool) {
         self.turns += 1;
         let name = query.name.clone();
-        self.queries.insert(name, LastStart { turn: self.turns, query, is_stopped: false });
+        self.ever.insert(name.clone());
+        self.queries.insert(name, LastStart { turn: self.turns, query, is_stopped: false, is_begun });
     }
 
     /// A definition that drops an output ends the query that writes to nothing else.
@@ -249,8 +286,18 @@ impl Starts {
     fn in_order(self) -> Started {
         let mut queries: Vec<LastStart> = self.queries.into_values().collect();
         queries.sort_by_key(|start| start.turn);
+        let begun =
+            queries.iter().filter(|start| start.is_begun).map(|start| start.query.name.clone()).collect();
         let (stopped, running): (Vec<_>, Vec<_>) = queries.into_iter().partition(|start| start.is_stopped);
         let queries = |starts: Vec<LastStart>| starts.into_iter().map(|start| start.query).collect();
-        Started { running: queries(running), stopped: queries(stopped) }
+        Started { running: queries(running), stopped: queries(stopped), begun, ever: self.ever }
     }
+}
+
+fn state_is_gone(folder: &Path) -> Cause {
+    Cause::operation(format!(
+        "the query has begun, but '{}' does not have its state (the file 'query' is missing), so it would begin once \
+         more with a part of its rows; restore the folder, or DROP the query and create it again",
+        folder.display()
+    ))
 }

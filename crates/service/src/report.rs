@@ -38,6 +38,19 @@ pub struct QueryReport {
 }
 
 impl QueryReport {
+    /// Why it has failed, what holds it up, or what is kept for it; empty: there is nothing to say.
+    pub fn reason(&self) -> String {
+        let outages = self.status.as_ref().map(|status| status.outages.join("; ")).unwrap_or_default();
+        let outages = Some(outages).filter(|outages| !outages.is_empty());
+        self.problem.clone().or(outages).or_else(|| self.kept.clone()).unwrap_or_default()
+    }
+
+    /// Of a definition whose query was not started.
+    pub(crate) fn not_started(output: String, why: String) -> QueryReport {
+        let starting = QueryReport::starting(&output, std::slice::from_ref(&output));
+        QueryReport { state: Some(QueryState::Failed), problem: Some(why), ..starting }
+    }
+
     /// Of a query that is being opened.
     pub(crate) fn starting(name: &str, outputs: &[String]) -> QueryReport {
         QueryReport {

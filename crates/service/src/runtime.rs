@@ -1,21 +1,17 @@
 //! A catalogue, and the queries that run under it, by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use tidemill_engine::{Cause, DatabaseClock, Recovered, set_aside};
-use tidemill_sql::{
-    Catalog, Explained, GatewayPlace, Planner, QueryStatus, Settings, StatementKind, ViewHandle, closest,
-};
+use tidemill_sql::{Catalog, Explained, GatewayPlace, Planner, QueryStatus, Settings, ViewHandle, closest};
 
 use crate::catalog_log::{CatalogLog, MemoryCatalogLog};
-use crate::catalog_record::StartedQuery;
 use crate::change::Changes;
 use crate::entry::Entry;
-use crate::error::Error;
 use crate::execution::Execution;
 use crate::gateway_processes::Gateways;
 use crate::kept_catalog::{KeptCatalog, lock};
@@ -61,6 +57,8 @@ struct RuntimeState {
     readers: Readers,
     /// What the clients of its sessions have not read.
     unread: UnreadBytes,
+    /// Why the queries of some definitions were not started.
+    not_started: Mutex<BTreeMap<String, String>>,
     /// The queries that run at gateways, in the order in which they were started.
     at_gateways: Mutex<Vec<QueryAtGateways>>,
     gateways: OnceLock<Gateways>,
@@ -96,6 +94,7 @@ impl Runtime {
                 changes: Changes::default(),
                 readers,
                 unread: UnreadBytes::default(),
+                not_started: Mutex::default(),
                 at_gateways: Mutex::default(),
                 gateways: OnceLock::new(),
             }),
@@ -182,6 +181,26 @@ impl Runtime {
         lock(&self.shared.at_gateways)
     }
 
+    /// The sinks and materialized views of a server whose queries were not started, each with the reason. Elsewhere, definitions
+    /// need not run.
+    pub(crate) fn not_started(&self) -> Vec<(String, String)> {
+        if self.defaults().gateways != GatewayPlace::Elsewhere || self.is_idle() {
+            return Vec::new();
+        }
+        let catalog = self.defined_catalog();
+        let written: BTreeSet<String> =
+            self.entries().values().flat_map(|entry| entry.outputs().to_vec()).collect();
+        let is_known = |output: &&str| {
+            written.contains(*output) || !catalog.has_output(output) || self.is_at_gateways(output)
+        };
+        let reasons = lock(&self.shared.not_started);
+        let unknown = catalog.output_names().filter(|output| !is_known(output));
+        let why = |output: &str| {
+            reasons.get(output).map_or("when it was defined, it could not be started", |why| why)
+        };
+        unknown.map(|output| (output.to_owned(), format!("it was not started: {}", why(output)))).collect()
+    }
+
     pub(crate) fn changes(&self) -> &Changes {
         &self.shared.changes
     }
@@ -190,58 +209,6 @@ impl Runtime {
     pub(crate) fn downgrade(&self) -> impl Fn() -> Option<Runtime> + Send + 'static {
         let shared = Arc::downgrade(&self.shared);
         move || Some(Runtime { shared: shared.upgrade()? })
-    }
-
-    /// Makes the next version of the catalogue out of the newest one. It counts once its definitions are in the log. `plan`
-    /// is called again if another session was faster. The `announced` query is to be started next.
-    pub(crate) fn define<T>(
-        &self,
-        kind: &StatementKind,
-        announced: Option<StartedQuery>,
-        is_cancelled: &dyn Fn() -> bool,
-        plan: impl FnMut(Catalog) -> Result<(T, Catalog), Error>,
-    ) -> Result<T, Error> {
-        let dropped = match kind {
-            StatementKind::Drop { name, .. } => Some(name.as_str()),
-            _ => None,
-        };
-        let _change = dropped.map(|name| self.changes().begin(name, "dropped")).transpose()?;
-        let check = |_: &T| dropped.map_or(Ok(Vec::new()), |name| self.queries_that_end_with(name));
-        let (defined, ended) = self.shared.catalog.define(announced, plan, check)?;
-        for name in &ended {
-            let entry = lock(&self.shared.queries).remove(name);
-            if let Some(Entry::Started(query)) = entry {
-                query.abandon();
-                self.clock().forget(query.clock_name());
-            }
-        }
-        if let Some(dropped) = dropped {
-            ended.iter().map(String::as_str).chain([dropped]).for_each(|query| self.remove_folder(query));
-            self.remove_streams();
-            self.follow_at_gateways(dropped, is_cancelled);
-        }
-        Ok(defined)
-    }
-
-    /// The queries that end if this sink or view is dropped: those that write to nothing else.
-    fn queries_that_end_with(&self, output: &str) -> Result<Vec<String>, Cause> {
-        let queries = lock(&self.shared.queries);
-        let mut ended = Vec::new();
-        for (name, entry) in queries.iter() {
-            match entry.outputs() {
-                [only] if only == output => match entry {
-                    Entry::Starting(_) => return Err(is_starting(name)),
-                    Entry::Started(_) => ended.push(name.clone()),
-                },
-                outputs if outputs.iter().any(|other| other == output) && !entry.is_over() => {
-                    return Err(Cause::user(format!(
-                        "query '{name}' writes '{output}' together with others; stop that query first"
-                    )));
-                }
-                _ => {}
-            }
-        }
-        Ok(ended)
     }
 
     /// Sets the folder of a query aside, unless there is a query of this name.
@@ -339,6 +306,7 @@ impl Runtime {
             QueryState::Stopped => self.report_stopped(query, query.report(name)),
             _ => query.report(name),
         }));
+        reports.extend(self.not_started().into_iter().map(|(name, why)| QueryReport::not_started(name, why)));
         reports.sort_by(|one, other| one.name.cmp(&other.name));
         let mut observed = lock(&self.shared.observed);
         observed.retain(|observed| observed.strong_count() > 0);
@@ -456,12 +424,13 @@ impl Runtime {
         self.query(name)?.wait_for(time).transpose()
     }
 
-    /// Makes known that a query which was [announced](crate::Session::set_runs_definitions) has not been started, and is not to be
-    /// started with the database. Nothing happens if none of this name was announced.
+    /// Makes known that a query which was [announced](crate::Session::set_runs_definitions) has not been started and why, and is not
+    /// to be started with the database. If none of this name was announced, only the reason is kept.
     ///
     /// # Errors
     /// If the log cannot keep that.
-    pub fn withdraw(&self, name: &str) -> Result<(), Cause> {
+    pub fn withdraw(&self, name: &str, why: &str) -> Result<(), Cause> {
+        lock(&self.shared.not_started).insert(name.to_owned(), why.to_owned());
         self.shared.catalog.withdraw(name)
     }
 

@@ -8,8 +8,8 @@ use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::{
-    Catalog, Opened, OptionGroup, ParameterType, Pipeline, Planner, Prepared, Reply as Planned, RowBatches,
-    Settings, ShowKind, Statement, StatementKind, closest,
+    Catalog, Opened, OptionGroup, ParameterType, Pipeline, Planner, Reply as Planned, RowBatches, Settings,
+    ShowKind, Statement, StatementKind, closest,
 };
 
 use crate::announcement::{announced, stays};
@@ -71,6 +71,7 @@ pub struct Session {
     pub(crate) turns: Arc<SessionTurns>,
     /// Whether its queries stop at what cannot be done as it was asked for.
     is_strict: bool,
+    opens_sources: bool,
     runs_definitions: bool,
     has_defined: bool,
     transaction: Transaction,
@@ -91,6 +92,7 @@ impl Session {
             cancellation,
             turns,
             is_strict: false,
+            opens_sources: true,
             runs_definitions: false,
             has_defined: false,
             transaction: Transaction::default(),
@@ -181,6 +183,17 @@ impl Session {
     /// See [`set_opens_files`](Session::set_opens_files).
     pub fn opens_files(&self) -> bool {
         self.planner.opens_files()
+    }
+
+    /// Whether its queries may open sources whose rows come once: others, which would have taken them, do not get these rows.
+    /// Sources that queries of the database have open can be read in any case.
+    pub fn set_opens_sources(&mut self, opens_sources: bool) {
+        self.opens_sources = opens_sources;
+    }
+
+    /// See [`set_opens_sources`](Session::set_opens_sources).
+    pub fn opens_sources(&self) -> bool {
+        self.opens_sources
     }
 
     /// Whether large answers of views and tables are computed as they are taken; see
@@ -291,19 +304,22 @@ impl Session {
             self.runtime.keep_deadlines(&statement.kind);
             planned
         };
-        Ok(self.reply(planned))
+        self.reply(planned)
     }
 
     /// What was planned, with what is needed to start it.
-    pub(crate) fn reply(&self, planned: Planned) -> Reply {
-        match planned {
+    ///
+    /// # Errors
+    /// If it would open a source that the session may not open.
+    pub(crate) fn reply(&self, planned: Planned) -> Result<Reply, Error> {
+        Ok(match planned {
             Planned::Done(text) => Reply::Done(text),
             Planned::Rows(rows) => Reply::Rows(rows),
             Planned::Batches(batches) => Reply::Batches(batches),
             Planned::Text(text) => Reply::Text(text),
-            Planned::Query(prepared) => Reply::Query(self.query(*prepared)),
-            Planned::Analyze(prepared) => Reply::Analyze(self.query(*prepared)),
-        }
+            Planned::Query(prepared) => Reply::Query(self.query(*prepared)?),
+            Planned::Analyze(prepared) => Reply::Analyze(self.query(*prepared)?),
+        })
     }
 
     /// The types of a statement's parameters: those that are given, otherwise those that the statement implies, otherwise
@@ -329,11 +345,6 @@ impl Session {
         let _planning = planning(&turns, statement)?;
         self.refresh();
         Ok(self.planner.columns(statement)?)
-    }
-
-    fn query(&self, prepared: Prepared) -> Query {
-        let (cancellation, unread) = (self.cancellation(), self.unread_rows());
-        Query { prepared, cancellation, unread, is_strict: self.is_strict }
     }
 
     /// Plans against the newest version of the catalogue from here on, or against that of the transaction. Returns how often the

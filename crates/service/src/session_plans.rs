@@ -77,7 +77,7 @@ impl Session {
         let turns = Arc::clone(&self.turns);
         let _planning = planning(&turns, statement)?;
         let answer = self.planner.answer(&kept, statement, values);
-        Ok(answer.transpose()?.map(|planned| self.reply(planned)))
+        answer.transpose()?.map(|planned| self.reply(planned)).transpose()
     }
 
     /// The plan of a query against the version of the catalogue that its next query reads; `None`: it is to be planned each time.

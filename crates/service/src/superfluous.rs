@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use tidemill_engine::{Cause, database, inspect, set_aside};
+use tidemill_sql::{Definition, StatementKind, parse};
 use tracing::{info, warn};
 
 use crate::Runtime;
 use crate::catalog_record::StartedQuery;
-use crate::query_folder::{folder_name, is_folder_of, is_query_folder, query_folders};
+use crate::query_folder::{folder_name, is_folder_of, is_query_folder, query_folders, version_of};
 
 impl Runtime {
     /// Removes what a query that was dropped has kept.
@@ -63,6 +64,52 @@ impl Runtime {
         Ok(())
     }
 
+    /// Refuses a journal that has what the catalogue has never named: the catalogue's log is gone or shorter, or is another one's.
+    /// What it does not name would be removed.
+    pub(crate) fn check_known(&self, ever: &BTreeSet<String>) -> Result<(), Cause> {
+        let Some(journal) = self.clock().journal_folder() else { return Ok(()) };
+        let catalog = self.defined_catalog();
+        let definitions = catalog.definitions();
+        let named = |defines: &Definition| parse(&defines.statement, "the log of the catalogue").ok();
+        let names_stream = |source: &str, version: u64| {
+            let index = usize::try_from(version).ok().and_then(|version| version.checked_sub(1));
+            let Some(definition) = index.and_then(|index| definitions.get(index)) else { return false };
+            // One that cannot be read any more may be it.
+            named(definition).is_none_or(|statements| {
+                statements.iter().any(|statement| match &statement.kind {
+                    StatementKind::CreateSource(create) | StatementKind::CreateTable(create) => {
+                        create.name.as_str() == source
+                    }
+                    _ => false,
+                })
+            })
+        };
+        let mut unknown: Vec<String> = Vec::new();
+        for stream in self.clock().journaled_sources()? {
+            // What has no version, no statement has defined.
+            let Some((source, version)) = stream.rsplit_once('-') else { continue };
+            let Some(version) = version.parse::<u64>().ok().filter(|version| *version > 0) else { continue };
+            if !names_stream(source, version) {
+                unknown.push(format!("the rows of source '{source}'"));
+            }
+        }
+        let folders = query_folders(journal)?;
+        let mut unnamed: Vec<&PathBuf> =
+            folders.iter().filter(|folder| !ever.iter().any(|query| is_folder_of(folder, query))).collect();
+        if !unnamed.is_empty() {
+            let outputs = definitions.iter().filter_map(|definition| named(definition)).flatten();
+            let outputs: Vec<String> = outputs.filter_map(|statement| output_of(&statement.kind)).collect();
+            unnamed.retain(|folder| !outputs.iter().any(|query| is_folder_of(folder, query)));
+        }
+        // One of a later version than the next definition makes belongs to a definition that is lost.
+        let is_later =
+            |folder: &&PathBuf| version_of(folder).is_some_and(|version| version > catalog.version() + 1);
+        let later = folders.iter().filter(is_later);
+        unknown.extend(unnamed.into_iter().chain(later).map(|folder| format!("'{}'", folder.display())));
+        unknown.dedup();
+        if unknown.is_empty() { Ok(()) } else { Err(not_of_catalogue(journal, &unknown)) }
+    }
+
     /// Removes what a crash has left of queries and sources that were dropped. Nothing runs yet.
     pub(crate) fn remove_superfluous(&self, started: &[StartedQuery]) {
         let Some(journal) = self.clock().journal_folder() else { return };
@@ -103,4 +150,24 @@ fn tell(folder: &Path, removed: Result<(), Cause>) {
         let (folder, reason) = (folder.display(), cause);
         warn!(%folder, %reason, "what was dropped cannot be removed; the next start tries again");
     }
+}
+
+/// What a definition writes to.
+fn output_of(kind: &StatementKind) -> Option<String> {
+    match kind {
+        StatementKind::CreateMaterializedView(create) => Some(create.name.as_str().to_owned()),
+        StatementKind::CreateSink(create) => Some(create.name.as_str().to_owned()),
+        StatementKind::InsertInto { sink, .. } => Some(sink.as_str().to_owned()),
+        _ => None,
+    }
+}
+
+fn not_of_catalogue(journal: &Path, unknown: &[String]) -> Cause {
+    Cause::operation(format!(
+        "the catalogue has never named {}, which '{}' has: its log is gone or shorter than it was, or belongs to \
+         another database. Nothing was removed. Restore the folders of the catalogue and of the journal from the same \
+         backup; or move these out of the journal's folder to continue without them",
+        unknown.join(", "),
+        journal.display()
+    ))
 }

@@ -1,10 +1,10 @@
 //! The journal of a database, which has no script: its queries are those of its catalogue.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tidemill_engine::{Epoch, database, inspect};
 
-use crate::sql::user_error;
+use crate::sql::{CATALOGUE, JOURNAL, user_error};
 
 /// Refuses a command that needs the script of a pipeline for the journal of a database, or the folder of one of its queries, and says what to
 /// do instead.
@@ -21,6 +21,37 @@ pub(super) fn refuse(folder: &Path, instead: &str) -> anyhow::Result<()> {
         "'{}' is {what}: `tidemill serve` runs it, and no script does. {instead}",
         folder.display()
     )))
+}
+
+/// What belongs to the journal of a database, beside it.
+pub(super) enum Part {
+    /// The folder of a query.
+    Query(PathBuf),
+    Catalogue(PathBuf),
+}
+
+/// The folder of the journal, if this is the folder of a database.
+pub(super) fn journal_in(folder: &Path) -> PathBuf {
+    let (journal, catalogue) = (folder.join(JOURNAL), folder.join(CATALOGUE));
+    if journal.is_dir() && catalogue.is_dir() { journal } else { folder.to_owned() }
+}
+
+/// What belongs to the journal of a database; nothing if it is another journal.
+pub(super) fn parts(journal: &Path) -> anyhow::Result<Vec<Part>> {
+    let mut parts = Vec::new();
+    for entry in journal.read_dir()? {
+        let path = entry?.path();
+        let is_query = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("query-"));
+        if is_query && path.is_dir() {
+            parts.push(Part::Query(path));
+        }
+    }
+    let is_database = !parts.is_empty() || matches!(sources(journal), Ok(Some(_)) | Err(_));
+    let above = journal.canonicalize()?;
+    if let Some(above) = above.parent().filter(|_| is_database && above.ends_with(JOURNAL)) {
+        parts.push(Part::Catalogue(above.join(CATALOGUE)));
+    }
+    Ok(parts)
 }
 
 /// The sources of the journal of a database, in the order of its cuts; `None` if it is another journal.

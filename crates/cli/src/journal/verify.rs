@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tidemill_engine::inspect::{self, Finding, FindingKind, Listing};
 use tidemill_engine::{Cause, ChunkPlace};
 
-use super::database;
+use super::database::{self, Part};
 use super::repair::check;
 use crate::exit::Exit;
 use crate::sql::SessionOptions;
@@ -15,7 +15,7 @@ use crate::{quantity, terminal};
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct Verify {
-    /// The journal's folder
+    /// The journal's folder, or that of a database
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// The script of the pipeline, which must not be running; also checks with its sinks whether it could resume
@@ -27,8 +27,18 @@ pub(crate) struct Verify {
 
 impl Verify {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
-        let found = inspect::verify(&self.folder)?;
-        let views = inspect::verify_views(&self.folder, places_of)?;
+        let folder = &database::journal_in(&self.folder);
+        let (mut found, mut views) = (inspect::verify(folder)?, inspect::verify_views(folder, places_of)?);
+        for part in database::parts(folder)? {
+            let of_part = match part {
+                Part::Query(folder) => {
+                    views.add(inspect::verify_views(&folder, places_of)?);
+                    inspect::verify(&folder)?
+                }
+                Part::Catalogue(folder) => inspect::verify_catalogue(&folder)?,
+            };
+            found.add(of_part);
+        }
         let findings = || found.findings.iter().chain(&views.findings);
         findings().try_for_each(|finding| terminal::show(&text_of(finding)))?;
         let damaged = findings().filter(|finding| finding.kind == FindingKind::Damage).count() as u64;
@@ -49,7 +59,7 @@ impl Verify {
             ),
         });
         // A file that is damaged is among the findings.
-        let listing = match inspect::list(&self.folder) {
+        let listing = match inspect::list(folder) {
             Err(_) if damaged > 0 => return Ok(Exit::Differences),
             listing => listing?,
         };
@@ -60,13 +70,13 @@ impl Verify {
             ));
         }
         // From which states the queries of a database resume is in their own folders.
-        let is_database = database::sources(&self.folder)?.is_some();
+        let is_database = database::sources(folder)?.is_some();
         let stuck = if is_database { Vec::new() } else { stuck(&listing) };
         stuck.iter().try_for_each(|text| terminal::show(text))?;
         if damaged > 0 || !stuck.is_empty() {
             return Ok(Exit::Differences);
         }
-        self.script.as_ref().map_or(Ok(Exit::Done), |script| check(&self.folder, script, &self.options))
+        self.script.as_ref().map_or(Ok(Exit::Done), |script| check(folder, script, &self.options))
     }
 }
 

@@ -10,9 +10,9 @@ use super::user_error;
 use crate::terminal;
 
 /// The folder of the catalogue's log in that of a database.
-pub(super) const CATALOGUE: &str = "catalogue";
+pub(crate) const CATALOGUE: &str = "catalogue";
 /// The folder of journals in that of a database.
-pub(super) const JOURNAL: &str = "journal";
+pub(crate) const JOURNAL: &str = "journal";
 /// What queries with measured costs have cost, in the folder of a database.
 pub(super) const COSTS: &str = "cost-profiles";
 /// The journal of what the command runs. The queries of a server have theirs beside it.

@@ -37,6 +37,7 @@ mod unfinished;
 mod user_folders;
 mod validate;
 
+pub(crate) use database::{CATALOGUE, JOURNAL};
 pub(crate) use explain::ExplainPipeline;
 pub(crate) use gateway::Gateway;
 pub(crate) use past::{look, past_of_query, past_of_script, time_ns};

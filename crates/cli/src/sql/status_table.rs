@@ -91,6 +91,14 @@ fn notes(query: &Value, text: &mut String) {
     if let Some(problem) = query["problem"].as_str() {
         text.push_str(&format!("{name} has failed: {problem}\n"));
     }
+    let waiting = query["waiting"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for waiting in waiting.iter().filter_map(Value::as_str) {
+        text.push_str(&format!("{name}: {waiting}\n"));
+    }
+    if !waiting.is_empty() {
+        // Whatever its parts do meanwhile, they are not what holds it up.
+        return;
+    }
     let dataflow = &query["dataflow"];
     let busiest = dataflow["busiest"].as_u64().and_then(|index| dataflow["parts"].get(index as usize));
     let busy = busiest.and_then(|part| Some((part["name"].as_str()?, part["busy_ms"].as_f64()?)));
@@ -140,6 +148,15 @@ mod tests {
         );
         assert!(text.ends_with("v: busiest is 'sum', 75 % of the time\n"), "{text}");
         assert!(table(&query(3000, 2000), None).contains("1.50 k"));
+    }
+
+    #[test]
+    fn a_query_whose_sink_waits_names_the_sink_and_no_part() {
+        let waiting = "sink 'out' has been waiting for its target for 7 s: connection refused";
+        let parts = json!({ "busiest": 0, "parts": [{ "name": "filter", "busy_ms": 3.0 }] });
+        let query = json!({ "name": "out", "state": "running", "waiting": [waiting], "dataflow": parts });
+        let text = table(&json!({ "queries": [query] }), None);
+        assert!(text.ends_with(&format!("out: {waiting}\n")), "{text}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
-use tidemill_core::{Cause, CycleOutput, Sink};
+use tidemill_core::{Cause, CycleOutput, Sink, SinkOutage};
 use tracing::{info, warn};
 
 use super::process::{Ended, run};
@@ -73,6 +73,7 @@ pub struct CommandSink {
     pending: VecDeque<(u64, Arc<[u8]>)>,
     pending_bytes: usize,
     keys: RequestKeys,
+    outage: SinkOutage,
     is_stopped: Arc<AtomicBool>,
 }
 
@@ -95,6 +96,7 @@ impl CommandSink {
             pending_bytes: 0,
             keys: RequestKeys::new(&settings.sink, settings.identity),
             is_stopped: Arc::default(),
+            outage: SinkOutage::default(),
             settings,
         })
     }
@@ -110,6 +112,7 @@ impl CommandSink {
             let ended = run(command, &variables, text, *timeout, || self.is_stopped());
             let reason = match ended {
                 Ok(Ended::Accepted) => {
+                    self.outage.over();
                     if attempts > 1 {
                         info!(sink, attempts, "the command accepts rows again");
                     }
@@ -119,6 +122,7 @@ impl CommandSink {
                 Ok(Ended::Failed(reason)) => reason,
                 Err(error) => format!("it cannot be started: {error}"),
             };
+            self.outage.failed(&format!("the command failed: {reason}"));
             warn!(sink, cycle, attempts, reason, retry_in = ?pause, "the command failed");
             if since.elapsed() + pause >= *retry_for {
                 return Err(Cause::operation(format!(
@@ -181,6 +185,10 @@ impl Sink for CommandSink {
             self.run(cycle, &text)?;
         }
         Ok(())
+    }
+
+    fn outage(&self) -> SinkOutage {
+        self.outage.clone()
     }
 
     fn stopper(&self) -> Option<Box<dyn Fn() + Send + Sync>> {

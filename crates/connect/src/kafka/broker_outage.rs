@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rdkafka::client::Client;
-use tidemill_core::Outage;
+use tidemill_core::{Outage, SinkOutage};
 use tracing::warn;
 
 use super::client_log::Logged;
@@ -18,6 +18,8 @@ pub(super) struct BrokerOutage {
     waiting: String,
     begun: Option<Instant>,
     outage: Outage,
+    /// The same for whoever asks about the sink.
+    pub sink: SinkOutage,
 }
 
 impl BrokerOutage {
@@ -27,6 +29,7 @@ impl BrokerOutage {
             waiting,
             begun: None,
             outage: Outage::longer_than(PATIENCE),
+            sink: SinkOutage::default(),
         }
     }
 
@@ -34,16 +37,18 @@ impl BrokerOutage {
     pub fn failed<C: Logged>(&mut self, client: &Client<C>, reason: Option<String>, retry_for: Duration) {
         let now = Instant::now();
         self.begun.get_or_insert(now);
-        let Some(report) = self.outage.failed(now) else { return };
         let log = client.context().client_log();
-        let (brokers, waiting) = (&self.brokers, &self.waiting);
-        let (attempts, reason) = (log.failures(), reason.or(log.reason()).unwrap_or_default());
+        let reason = reason.or(log.reason()).unwrap_or_default();
+        self.sink.failed(&format!("Kafka at {}: {reason}", self.brokers));
+        let Some(report) = self.outage.failed(now) else { return };
+        let (brokers, waiting, attempts) = (&self.brokers, &self.waiting, log.failures());
         warn!(brokers, waiting, attempts, lasted = ?report.lasted, reason, ?retry_for, "Kafka is away");
     }
 
     /// One of them has answered. Says so, if it was told that they were away.
     pub fn over<C: Logged>(&mut self, client: &Client<C>) {
         self.begun = None;
+        self.sink.over();
         let log = client.context().client_log();
         if let Some(report) = self.outage.over(Instant::now()) {
             let (brokers, waiting) = (&self.brokers, &self.waiting);

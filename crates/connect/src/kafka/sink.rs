@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arrow_schema::SchemaRef;
 use rdkafka::producer::{BaseProducer, Producer};
 use tidemill_core::error::Fault;
-use tidemill_core::{Cause, CycleOutput, FaultLog, Guarantee, RefusedRow, Sink};
+use tidemill_core::{Cause, CycleOutput, FaultLog, Guarantee, RefusedRow, Sink, SinkOutage};
 
 use super::broker_outage::BrokerOutage;
 use super::connection::KafkaConnection;
@@ -444,6 +444,10 @@ impl Sink for KafkaSink {
 
     fn finish(&mut self) -> Result<(), Cause> {
         self.record()
+    }
+
+    fn outage(&self) -> SinkOutage {
+        self.producer.outage.borrow().sink.clone()
     }
 
     fn refused(&self) -> FaultLog {

@@ -18,28 +18,34 @@ pub(super) enum ServerOperation {
 
 impl ServerOperation {
     /// It has failed, and is tried again.
-    pub fn log_failure(self, server: &str, report: OutageReport, reason: &Reason, retry_for: Duration) {
+    pub fn log_failure(
+        self,
+        (sink, server): (&str, &str),
+        report: OutageReport,
+        reason: &Reason,
+        retry_for: Duration,
+    ) {
         let OutageReport { attempts, lasted } = report;
         match self {
             ServerOperation::Open => warn!(
-                server, attempts, ?lasted, %reason, ?retry_for,
+                sink, server, attempts, ?lasted, %reason, ?retry_for,
                 "PostgreSQL is away; the query has started, and its rows wait"
             ),
             ServerOperation::Commit { cycle } => warn!(
-                server, cycle, attempts, ?lasted, %reason, ?retry_for,
+                sink, server, cycle, attempts, ?lasted, %reason, ?retry_for,
                 "a commit to PostgreSQL failed; it is tried again"
             ),
         }
     }
 
     /// It has worked in the end.
-    pub fn log_recovery(self, server: &str, OutageReport { attempts, lasted }: OutageReport) {
+    pub fn log_recovery(self, sink: &str, server: &str, OutageReport { attempts, lasted }: OutageReport) {
         match self {
             ServerOperation::Open => {
-                warn!(server, attempts, after = ?lasted, "PostgreSQL is there; the rows are written");
+                warn!(sink, server, attempts, after = ?lasted, "PostgreSQL is there; the rows are written");
             }
             ServerOperation::Commit { cycle } => {
-                warn!(server, cycle, attempts, after = ?lasted, "PostgreSQL is back; the rows are committed");
+                warn!(sink, server, cycle, attempts, after = ?lasted, "PostgreSQL is back; the rows are committed");
             }
         }
     }

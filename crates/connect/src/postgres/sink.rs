@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
-use tidemill_core::{Cause, CycleOutput, Fault, FaultLog, Guarantee, Sink};
+use tidemill_core::{Cause, CycleOutput, Fault, FaultLog, Guarantee, Sink, SinkOutage};
 use tokio::runtime::Builder;
 use tokio_postgres::types::Type;
 
@@ -160,6 +160,10 @@ impl Sink for PostgresSink {
         self.refused.clone()
     }
 
+    fn outage(&self) -> SinkOutage {
+        self.writer.outage.clone()
+    }
+
     fn guarantee(&self) -> Guarantee {
         Guarantee::ExactlyOnce
     }
@@ -217,6 +221,7 @@ fn unconnected(schema: &SchemaRef, settings: PostgresSinkSettings) -> Result<Pos
         run: 0,
         cycle: None,
         stop: PostgresStop::default(),
+        outage: SinkOutage::default(),
     };
     Ok(PostgresSink {
         writer,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tidemill_core::{Cause, Outage};
+use tidemill_core::{Cause, Outage, SinkOutage};
 use tokio::runtime::Runtime;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
@@ -40,6 +40,7 @@ pub(super) struct Writer {
     pub run: i64,
     pub cycle: Option<i64>,
     pub stop: PostgresStop,
+    pub outage: SinkOutage,
 }
 
 impl Drop for Writer {
@@ -76,8 +77,9 @@ impl Writer {
         loop {
             let reason = match attempt(self) {
                 Ok(done) => {
+                    self.outage.over();
                     if let Some(report) = outage.over(Instant::now()) {
-                        operation.log_recovery(&self.database.server, report);
+                        operation.log_recovery(&self.settings.sink, &self.database.server, report);
                     }
                     return Ok(done);
                 }
@@ -85,8 +87,10 @@ impl Writer {
                 Err(failure) => return Err(failure.into_cause(&self.database.server)),
             };
             self.session = None;
+            self.outage.failed(&format!("PostgreSQL at {}: {reason}", self.database.server));
             if let Some(report) = outage.failed(Instant::now()) {
-                operation.log_failure(&self.database.server, report, &reason, self.settings.retry_for);
+                let place = (self.settings.sink.as_str(), self.database.server.as_str());
+                operation.log_failure(place, report, &reason, self.settings.retry_for);
             }
             if since.elapsed() + wait >= self.settings.retry_for {
                 let cause = Cause::operation(format!(
@@ -315,13 +319,18 @@ impl Writer {
             loop {
                 if let Ok(done) = tokio::time::timeout(LOOK_INTERVAL, &mut step).await {
                     if let (Some(told), Ok(_)) = (silence.over(Instant::now()), &done) {
-                        warn!(server = self.database.server, after = ?told.lasted, "PostgreSQL has answered");
+                        let (sink, server) = (&self.settings.sink, &self.database.server);
+                        warn!(sink, server, after = ?told.lasted, "PostgreSQL has answered");
                     }
                     return done;
                 }
                 if let Some(told) = silence.failed(Instant::now()) {
+                    self.outage.failed(&format!(
+                        "PostgreSQL at {} does not answer (is the table locked?)",
+                        self.database.server
+                    ));
                     warn!(
-                        server = self.database.server, lasted = ?told.lasted,
+                        sink = self.settings.sink, server = self.database.server, lasted = ?told.lasted,
                         "PostgreSQL does not answer; the sink waits (is the table locked?)"
                     );
                 }

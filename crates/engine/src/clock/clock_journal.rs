@@ -16,10 +16,11 @@ use tracing::warn;
 
 use super::journal_status::{JournalStatus, LogStatus, QueryNeeds, SnapshotStatus, SourceLogStatus};
 use super::lock;
+use super::lost_end::LostEnds;
 use super::lost_rows::{SourceInCuts, SourceMark};
 use super::need::{Need, least};
+use super::source_journal::SourceJournal;
 use super::stopped_queries::{JournaledSource, KeptRows, StoppedQuery};
-use crate::feed_settings::FeedSettings;
 
 /// Cuts that no query needs any more are kept up to this many bytes, for queries that begin with the earliest rows.
 const CUTS_RETAINED_BYTES: u64 = 256 << 20;
@@ -30,6 +31,7 @@ pub(crate) struct ClockJournal {
     journal: Journal,
     cuts: CutJournal,
     state: Mutex<JournalState>,
+    pub(super) lost_ends: LostEnds,
 }
 
 #[derive(Default)]
@@ -52,44 +54,12 @@ struct JournalState {
     epochs: Vec<Epoch>,
 }
 
-/// What a query needs of the journal of one source.
-#[derive(Clone)]
-pub(crate) struct SourceJournal {
-    /// What it is called there.
-    pub name: String,
-    pub in_cuts: SourceInCuts,
-    pub progress: Arc<StreamProgress>,
-    /// Whether a commit waits for its sync.
-    pub waits: bool,
-    pub settings: FeedSettings,
-    /// The columns with which it comes in.
-    pub schema: SchemaRef,
-    reader: Arc<Mutex<StreamReader>>,
-}
-
-impl SourceJournal {
-    pub fn new(
-        (name, in_cuts, waits): (&str, SourceInCuts, bool),
-        progress: Arc<StreamProgress>,
-        (settings, schema): (&FeedSettings, &SchemaRef),
-        reader: &StreamReader,
-    ) -> SourceJournal {
-        let (settings, schema) = (settings.clone(), Arc::clone(schema));
-        let (name, reader) = (name.to_owned(), Arc::new(Mutex::new(reader.another())));
-        SourceJournal { name, in_cuts, progress, waits, settings, schema, reader }
-    }
-
-    /// Another reader of it.
-    pub fn reader(&self) -> StreamReader {
-        lock(&self.reader).another()
-    }
-}
-
 impl ClockJournal {
     /// Opens the journal of a database, or creates it.
     pub fn open(medium: Arc<dyn Medium>, folder: &Path) -> Result<ClockJournal, Cause> {
         let journal = Journal::open_on(medium, folder)?;
         let sources = match journal.query()? {
+            None if !journal.streams()?.is_empty() => return Err(nameless(folder)),
             None => Vec::new(),
             Some(text) => {
                 let names = database::sources(&text).ok_or_else(|| {
@@ -107,7 +77,7 @@ impl ClockJournal {
         epochs.push(Epoch::Opened { next_cycle: cuts.end() });
         journal.set_epochs(&epochs)?;
         let state = JournalState { sources, epochs, ..JournalState::default() };
-        Ok(ClockJournal { journal, cuts, state: Mutex::new(state) })
+        Ok(ClockJournal { journal, cuts, state: Mutex::new(state), lost_ends: LostEnds::default() })
     }
 
     pub fn cuts(&self) -> &CutJournal {
@@ -159,6 +129,18 @@ impl ClockJournal {
     /// Whether the journal of a source is there.
     pub fn has_source(&self, name: &str) -> Result<bool, Cause> {
         self.journal.has_stream(name)
+    }
+
+    /// The sources that it has rows of.
+    pub fn streams(&self) -> Result<Vec<String>, Cause> {
+        self.journal.streams()
+    }
+
+    /// The places of the sources that a query reads.
+    pub fn sources_of(&self, query: &str) -> Vec<usize> {
+        let state = lock(&self.state);
+        let positions = state.needs.get(query).into_iter().flat_map(|need| &need.positions);
+        positions.map(|(source, _)| *source).collect()
     }
 
     /// Removes the journals of sources that are neither open nor needed; returns their names.
@@ -253,6 +235,7 @@ impl ClockJournal {
 
     /// A query is not there any more.
     pub fn forget(&self, query: &str) {
+        self.lost_ends.forget(query);
         let mut state = lock(&self.state);
         state.expected.remove(query);
         state.needs.remove(query);
@@ -481,4 +464,12 @@ mod tests {
         let refused = ClockJournal::open(Arc::new(Disk), other.path()).err().unwrap().to_string();
         assert!(refused.contains("the journal of a single query"), "{refused}");
     }
+}
+
+/// The cuts have the positions of the sources in an order that nothing says any more.
+fn nameless(folder: &Path) -> Cause {
+    Cause::operation(format!(
+        "{} has journals of sources, but no file 'query' that names them in the order of the cuts; restore the folder",
+        folder.display()
+    ))
 }

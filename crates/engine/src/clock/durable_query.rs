@@ -10,12 +10,13 @@ use tidemill_flow::Resume;
 use tidemill_journal::{Journal, StoredSnapshot, database};
 use tidemill_plan::Plan;
 
-use super::clock_journal::{ClockJournal, SourceJournal};
+use super::clock_journal::ClockJournal;
 use super::journal_status::SnapshotStatus;
 use super::need::Need;
 use super::query_position::GivenNumbers;
 use super::query_replay::{QueryReplay, of_sources};
 use super::query_state::DurableState;
+use super::source_journal::SourceJournal;
 use super::source_use::SourceUse;
 use super::subscription::{Joined, join};
 use super::{ClockRun, DatabaseClock, lock};
@@ -84,6 +85,8 @@ impl Engine {
         let durable = Some(DurableState::default());
         let joined = join(shared, (self.cycle_policy(), durable), &plan, sources)?;
         let own = shared.lock().journals_of(joined.query)?;
+        log.lost_ends.forget(&folder.name);
+        log.lost_ends.check(own.iter().map(|source| source.in_cuts.index))?;
         log.expect(&folder.name);
         let begun = begin(&folder, &plan, &mut sinks, &log, &own, &joined)?;
         let Begun { after, last, state, sinks: places, text, recovered } = begun;
@@ -187,7 +190,9 @@ fn begin(
     }
     let last = log.holds_up_to(seen, own);
     if let Some(place) = sinks.iter().find(|place| place.check_ahead(last).is_err()) {
-        return Err(committed_ahead(place, last));
+        let cause = committed_ahead(place, last);
+        log.lost_ends.prove(&folder.name, own.iter().map(|source| source.in_cuts.index), &cause);
+        return Err(cause);
     }
     keep_away(&folder.journal, &sinks, last)?;
     folder.journal.snapshots().remove_after(last)?;

@@ -5,6 +5,7 @@ mod clock_journal;
 mod durable_query;
 mod entry;
 mod journal_status;
+mod lost_end;
 mod lost_rows;
 mod need;
 mod query_cycles;
@@ -12,6 +13,7 @@ mod query_position;
 mod query_replay;
 mod query_state;
 mod slice;
+mod source_journal;
 mod source_replay;
 mod source_state;
 mod source_use;
@@ -206,9 +208,34 @@ impl DatabaseClock {
         self.shared.journal.as_ref().map_or(Ok(None), |journal| journal.kept_for(query))
     }
 
+    /// Whether the journal lacks rows that a running query of this name has not come to yet: another query that reads the same
+    /// source has committed them.
+    ///
+    /// # Errors
+    /// If it does.
+    pub fn check_end(&self, query: &str) -> Result<(), Cause> {
+        self.shared
+            .journal
+            .as_ref()
+            .map_or(Ok(()), |journal| journal.lost_ends.check(journal.sources_of(query)))
+    }
+
+    /// The sources that its journal has rows of, by their names there.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn journaled_sources(&self) -> Result<Vec<String>, Cause> {
+        self.shared.journal.as_ref().map_or(Ok(Vec::new()), |journal| journal.streams())
+    }
+
     /// The newest cuts, oldest first: some thousand of them are kept.
     pub fn cuts(&self) -> Vec<DatabaseCut> {
         self.shared.lock().cuts.iter().cloned().collect()
+    }
+
+    /// Whether queries read a source now.
+    pub fn reads(&self, key: &SourceKey) -> bool {
+        self.shared.lock().source_of(key).is_some()
     }
 
     /// How many sources are open.

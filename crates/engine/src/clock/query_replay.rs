@@ -7,8 +7,9 @@ use tidemill_core::error::Cause;
 use tidemill_flow::GivenCycle;
 use tidemill_journal::CutReader;
 
-use super::clock_journal::{ClockJournal, SourceJournal};
+use super::clock_journal::ClockJournal;
 use super::lost_rows::SourceMark;
+use super::source_journal::SourceJournal;
 use super::source_replay::SourceReplay;
 
 /// Where a durable query is in the journal of its database.

@@ -5,7 +5,7 @@ use tidemill_core::error::Cause;
 use tidemill_flow::{Chunk, guard};
 use tidemill_journal::{Positions, Record, StreamReader};
 
-use super::clock_journal::SourceJournal;
+use super::source_journal::SourceJournal;
 use crate::chunk_builder::ChunkBuilder;
 use crate::feed_settings::FeedSettings;
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use tidemill_core::error::Cause;
 use tidemill_flow::Chunk;
 
-use super::clock_journal::SourceJournal;
 use super::lost_rows::SourceMark;
 use super::slice::{Slice, bytes_of};
+use super::source_journal::SourceJournal;
 use super::source_use::SourceKey;
 use crate::feed_state::FeedState;
 

@@ -9,9 +9,10 @@ use tidemill_core::error::Cause;
 use tidemill_flow::{Failure, Waker};
 use tracing::debug;
 
-use super::clock_journal::{ClockJournal, SourceJournal};
+use super::clock_journal::ClockJournal;
 use super::lost_rows::SourceMark;
 use super::query_state::{QueryState, QueuedCycle};
+use super::source_journal::SourceJournal;
 use super::source_state::{SourceEnd, SourceState};
 use super::source_use::SourceKey;
 

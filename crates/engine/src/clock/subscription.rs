@@ -10,13 +10,13 @@ use tidemill_flow::{HeldBack, Resume, Running};
 use tidemill_journal::{StreamReader, StreamWriter};
 use tidemill_plan::{CyclePolicy, Plan};
 
-use super::clock_journal::SourceJournal;
 use super::entry::ClockEntry;
 use super::lost_rows::SourceMark;
 use super::query_cycles::{QueryCycles, SourceView};
 use super::query_position::{GivenNumbers, QueryPosition};
 use super::query_replay::QueryReplay;
 use super::query_state::{DurableState, QueryState};
+use super::source_journal::SourceJournal;
 use super::source_state::SourceState;
 use super::source_use::{DurableUse, SourceUse};
 use super::{ClockShared, DatabaseClock, ReadSource, StartReading, lock};

@@ -63,6 +63,9 @@ pub(super) fn find(
             kept
         }
         None => {
+            if !journal.is_replacement() && cuts.end() > 0 {
+                return Err(nameless(journal));
+            }
             if journal.is_replacement() {
                 replacement::begin(journal, cuts, description, names, sinks, streams)?;
             }
@@ -283,4 +286,12 @@ fn forget_repair(journal: &Journal, sinks: &[SinkCommit]) -> Result<(), Cause> {
         !sinks.iter().any(|place| place.remembers && !place.is_brought && place.name == *name)
     });
     if noted.len() < count { journal.commits().write(&noted) } else { Ok(()) }
+}
+
+/// It is there before the first cut.
+fn nameless(journal: &Journal) -> Cause {
+    Cause::operation(format!(
+        "{} has cycles, but no file 'query' that says whose they are; restore the folder",
+        journal.folder().display()
+    ))
 }

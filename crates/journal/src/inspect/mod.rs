@@ -22,16 +22,17 @@ use crate::disk::Disk;
 use crate::epochs::{self, Epoch};
 use crate::failure::{damaged, failed};
 use crate::identity;
+use crate::journal;
 use crate::layout;
 use crate::medium::Medium;
 use crate::query;
 use crate::rows::{RowDecoder, decode_schema};
 use crate::scan::{Next, Scan, ScannedRecord};
-use crate::segment::{SegmentHead, read_head, segment_name, segment_positions};
+use crate::segment::{Content, SegmentHead, read_head, segment_name, segment_positions};
 use crate::skips::{self, Skips};
 use crate::snapshots::{SnapshotFolder, StoredSnapshot};
 use crate::stream::Record;
-pub use definitions::definitions;
+pub use definitions::{definitions, verify_catalogue};
 pub use later_cuts::{LaterCuts, cuts_from};
 pub use records::Records;
 use segment_walk::SegmentWalk;
@@ -206,12 +207,13 @@ pub fn verify_on(medium: &dyn Medium, folder: &Path) -> Result<Verification, Cau
     let mut verification = Verification::default();
     let streams = layout::streams(folder);
     for name in sorted_names(medium, &streams)? {
-        verification.log(medium, &streams.join(name), true)?;
+        verification.log(medium, &streams.join(name), Content::Rows)?;
     }
     for own in current_query::query_folders(medium, folder)? {
         verification.query(medium, &own)?;
     }
     verification.find_all([
+        (layout::manifest(folder), journal::check_manifest(medium, folder).err()),
         (layout::skips(folder), skips::read(medium, &layout::skips(folder)).err()),
         (layout::epochs(folder), epochs::read(medium, &layout::epochs(folder)).err()),
         (layout::seen_epochs(folder), epochs::read_seen(medium, &layout::seen_epochs(folder)).err()),
@@ -236,7 +238,7 @@ fn refuse_others(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
 impl Verification {
     /// What belongs to one query.
     fn query(&mut self, medium: &dyn Medium, own: &Path) -> Result<(), Cause> {
-        self.log(medium, &layout::cuts(own), false)?;
+        self.log(medium, &layout::cuts(own), Content::Cuts)?;
         for cycle in snapshot_cycles(medium, own)? {
             self.snapshots += 1;
             let path = SnapshotFolder::path_in(&layout::snapshots(own), cycle);
@@ -248,8 +250,17 @@ impl Verification {
             (layout::commits(own), CommitFile::read_on(medium, &layout::commits(own)).err()),
             (layout::away(own), CommitFile::read_on(medium, &layout::away(own)).err()),
             (layout::query(own), query::read(medium, &layout::query(own)).err()),
+            (layout::begun(own), CommitFile::read_on(medium, &layout::begun(own)).err()),
             (layout::identity(own), identity::read(medium, &layout::identity(own)).err()),
         ]);
+        let has_streams = !sorted_names(medium, &layout::streams(own))?.is_empty();
+        let has_parts = !snapshot_cycles(medium, own)?.is_empty()
+            || !CommitFile::read_on(medium, &layout::commits(own)).is_ok_and(|commits| commits.is_empty())
+            || (has_streams && !segments(medium, &layout::cuts(own))?.is_empty());
+        if has_parts && matches!(query::read(medium, &layout::query(own)), Ok(None)) {
+            let reason = "it is missing, and says which query the rest of the folder belongs to";
+            self.find(&layout::query(own), 0, reason.to_owned());
+        }
         Ok(())
     }
 
@@ -258,13 +269,13 @@ impl Verification {
         wrong.for_each(|(path, cause)| self.find(&path, 0, cause.to_string()));
     }
 
-    fn log(&mut self, medium: &dyn Medium, folder: &Path, rows: bool) -> Result<(), Cause> {
+    fn log(&mut self, medium: &dyn Medium, folder: &Path, content: Content) -> Result<(), Cause> {
         let firsts = segments(medium, folder)?;
         for (at, first) in firsts.iter().enumerate() {
             let path = folder.join(segment_name(*first));
             let next = firsts.get(at + 1).copied();
             match open_segment(medium, folder, *first) {
-                Ok((head, scan)) => self.segment(head, scan, next, rows),
+                Ok((head, scan)) => self.segment(head, scan, next, content),
                 // It was removed since the folder was listed.
                 Err(_) if !segments(medium, folder)?.contains(first) => continue,
                 Err(cause) => self.find(&path, 0, cause.to_string()),
@@ -273,15 +284,15 @@ impl Verification {
         Ok(())
     }
 
-    fn segment(&mut self, head: SegmentHead, mut scan: Scan, next: Option<u64>, rows: bool) {
-        let decoder = rows.then(|| decoder_of(&head));
+    fn segment(&mut self, head: SegmentHead, mut scan: Scan, next: Option<u64>, content: Content) {
+        let decoder = (content == Content::Rows).then(|| decoder_of(&head));
         let decoder = match decoder.transpose() {
             Ok(decoder) => decoder,
             Err(reason) => return self.find(&scan.path, 0, reason),
         };
         let end = loop {
             match scan.next() {
-                Ok(Next::Record(found)) => self.record(&scan.path, &found, decoder.as_ref()),
+                Ok(Next::Record(found)) => self.record(&scan.path, &found, (content, decoder.as_ref())),
                 Ok(Next::End) => break None,
                 Ok(Next::Bad(reason)) => break Some(reason.to_owned()),
                 Err(cause) => return self.find(&scan.path, scan.offset, cause.to_string()),
@@ -298,11 +309,18 @@ impl Verification {
         }
     }
 
-    fn record(&mut self, path: &Path, found: &ScannedRecord, decoder: Option<&RowDecoder>) {
+    fn record(
+        &mut self,
+        path: &Path,
+        found: &ScannedRecord,
+        (content, decoder): (Content, Option<&RowDecoder>),
+    ) {
         self.records += 1;
         self.bytes += found.head.length as u64;
         let result = match decoder {
             Some(decoder) => Record::of(&found.head, &found.bytes, decoder).map(drop),
+            // Only who wrote them knows what they say.
+            None if content == Content::Definitions => Ok(()),
             None => match decode_cut(&mut Fields(&found.bytes[found.head.content()])) {
                 Ok(cut) if cut.cycle == found.head.start => Ok(()),
                 _ => Err("this is not the expected cut".to_owned()),
@@ -331,8 +349,17 @@ impl Verification {
         self.findings.push(Finding { path, offset, reason, kind });
     }
 
+    /// Adds what was found elsewhere.
+    pub fn add(&mut self, other: Verification) {
+        self.records += other.records;
+        self.bytes += other.bytes;
+        self.snapshots += other.snapshots;
+        self.findings.extend(other.findings);
+    }
+
     fn find(&mut self, path: &Path, offset: u64, reason: String) {
-        self.findings.push(Finding { path: path.to_owned(), offset, reason, kind: FindingKind::Damage });
+        let (path, kind) = (path.to_owned(), FindingKind::Damage);
+        self.findings.push(Finding { path, offset, reason, kind });
     }
 }
 

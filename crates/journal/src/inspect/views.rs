@@ -72,7 +72,8 @@ pub fn verify_views(
 }
 
 impl ViewVerification {
-    fn add(&mut self, view: ViewVerification) {
+    /// Adds what was found elsewhere.
+    pub fn add(&mut self, view: ViewVerification) {
         self.views += view.views;
         self.chunks += view.chunks;
         self.bytes += view.bytes;

@@ -109,7 +109,8 @@ impl Conversation<'_> {
                 if statement.kind.is_definition() {
                     if self.session.has_defined() {
                         running::follow(&mut self.session, statement)?;
-                    } else {
+                    }
+                    if !self.session.has_defined() || running::takes_others_along(&statement.kind) {
                         // What exists already continues as it is.
                         self.writer.report(&Report::notice(SUCCESSFUL, text))?;
                     }
@@ -129,6 +130,9 @@ impl Conversation<'_> {
                     return Err(Report::of_changing_answer().into());
                 }
                 self.slot.leave();
+                if let Some(notice) = query.notice() {
+                    self.writer.report(&Report::notice(SUCCESSFUL, notice.to_owned()))?;
+                }
                 let mut rows = Rows::coming(|| query.stream().map_err(Report::from), &self.session)?;
                 // Who goes from here on cancels the query; who went before did not know of it.
                 if self.inbox.has_ended() {

@@ -298,6 +298,7 @@ impl<'a> Conversation<'a> {
     fn look_at_role(&mut self) -> std::result::Result<(), Report> {
         self.role = self.identity.role(&self.shared.runtime)?;
         self.session.set_opens_files(self.role == Role::Owner);
+        self.session.set_opens_sources(self.role == Role::Owner);
         self.session.set_answers_in_batches(true);
         // Each sink runs by itself.
         self.session.set_checks_deadlines(true);

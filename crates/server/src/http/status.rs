@@ -51,6 +51,7 @@ fn progress(report: &QueryReport, status: &QueryStatus) -> Value {
     let within = report.max_latency.filter(|_| engine.per_event.count() > 0);
     json!({
         "elapsed_ms": engine.elapsed_ns / 1_000_000,
+        "waiting": status.outages,
         "workers": engine.workers,
         "rows_in": status.rows_in(),
         "bytes_in": status.sources.iter().map(|(_, feed)| feed.bytes).sum::<u64>(),

@@ -25,7 +25,7 @@ fn query_row(report: &QueryReport) -> Vec<String> {
         report.cycle.map_or(String::new(), |cycle| cycle.to_string()),
         report.lag.cycles.to_string(),
         format!("{:.3}", report.lag.oldest_ns as f64 / 1e9),
-        report.problem.clone().or(report.kept.clone()).unwrap_or_default(),
+        report.reason(),
     ]
 }
 

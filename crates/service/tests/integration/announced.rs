@@ -61,7 +61,7 @@ fn what_cannot_be_started_or_is_of_others_does_not_start() {
     let folder = tempfile::tempdir().unwrap();
     let (runtime, mut session) = open(folder.path());
     create(folder.path(), &mut session);
-    DEFINITIONS.iter().for_each(|(name, _)| runtime.withdraw(name).unwrap());
+    DEFINITIONS.iter().for_each(|(name, _)| runtime.withdraw(name, "it is a test").unwrap());
     // Whoever starts by hand announces nothing.
     session.set_runs_definitions(false);
     define(&mut session, "CREATE MATERIALIZED VIEW later AS SELECT 1 AS n");
@@ -73,5 +73,5 @@ fn what_cannot_be_started_or_is_of_others_does_not_start() {
     for name in ["v", "s", "later"] {
         assert!(runtime.state(name).is_err(), "{name}");
     }
-    assert_eq!(runtime.withdraw("nothing"), Ok(()));
+    assert_eq!(runtime.withdraw("nothing", "it is a test"), Ok(()));
 }

@@ -13,7 +13,7 @@ use crate::fed::oracle::Random;
 use crate::fed::until;
 use crate::killed_process::KilledProcess;
 use crate::runtimes::{open_journaled, start};
-use crate::statements::{define, numbers};
+use crate::statements::{define, execute, numbers};
 use tidemill_service::{QueryState, Session};
 
 /// Tells the process that it is the one to be killed, and where its database is.
@@ -129,23 +129,54 @@ fn a_killed_process_leaves_nothing_that_was_dropped_and_everything_else() {
 }
 
 #[test]
-fn a_view_keeps_the_rows_of_a_source_that_was_dropped() {
+fn a_source_that_something_reads_is_neither_dropped_nor_replaced_by_another() {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("rows.csv"), "id\n1\n2\n").unwrap();
+    let rows = folder.path().join("rows.csv");
+    fs::write(&rows, "id\n1\n2\n").unwrap();
     let (runtime, mut session) = open_journaled(folder.path());
     create(folder.path(), &mut session, "one");
-    define(&mut session, "DROP SOURCE one_rows");
+    define(&mut session, "CREATE VIEW above AS SELECT n FROM one");
     let has = |session: &mut Session, rows: i64| {
-        until("all rows are counted", || numbers(session, "SELECT n FROM one") == [rows]);
+        until("all rows are counted", || numbers(session, "SELECT n FROM above") == [rows]);
     };
     has(&mut session, 2);
+    let refused = |session: &mut Session, text: &str| match execute(session, text) {
+        Err(error) => error.to_string(),
+        Ok(_) => panic!("{text} is accepted"),
+    };
+    let written = |columns: &str| {
+        let path = rows.display();
+        format!(
+            "CREATE OR REPLACE SOURCE one_rows {columns} WITH (path = '{path}', follow = true, durable = true)"
+        )
+    };
+    let before = (runtime.catalog().version(), folders(folder.path()));
+    for (text, words) in [
+        ("DROP SOURCE one_rows".to_owned(), "materialized view 'one' reads source 'one_rows'"),
+        ("DROP MATERIALIZED VIEW one".to_owned(), "view 'above' reads materialized view 'one'"),
+        (written("(id BIGINT, more BIGINT)"), "materialized view 'one' reads 'one_rows'"),
+        ("CREATE OR REPLACE VIEW one_rows AS SELECT 1 AS id".to_owned(), "reads 'one_rows'"),
+    ] {
+        let error = refused(&mut session, &text);
+        assert!(error.contains(words), "{text}: {error}");
+    }
+    // It is so already: its journal and its readers stay.
+    define(&mut session, &written("(id BIGINT)"));
+    assert_eq!((runtime.catalog().version(), folders(folder.path())), before);
     drop((session, runtime));
     let (runtime, mut session) = open_journaled(folder.path());
-    assert_eq!(folders(folder.path()).1.len(), 1);
-    let mut file = fs::OpenOptions::new().append(true).open(folder.path().join("rows.csv")).unwrap();
+    let mut file = fs::OpenOptions::new().append(true).open(&rows).unwrap();
     writeln!(file, "3").unwrap();
     has(&mut session, 3);
-    define(&mut session, "DROP MATERIALIZED VIEW one");
+    define(&mut session, "DROP SOURCE one_rows CASCADE");
     assert_eq!(folders(folder.path()), Default::default());
-    drop(runtime);
+    assert!(runtime.queries().is_empty());
+    drop((session, runtime));
+    let (runtime, _session) = open_journaled(folder.path());
+    assert!(runtime.catalog().failed_definitions().is_empty());
+    let names = runtime.catalog().names();
+    assert!(
+        ["one", "above", "one_rows"].iter().all(|gone| !names.contains(&(*gone).to_owned())),
+        "{names:?}"
+    );
 }

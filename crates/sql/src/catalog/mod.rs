@@ -8,7 +8,7 @@ mod instructions;
 mod journals;
 mod listing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use datafusion::logical_expr::LogicalPlan;
 use tidemill_connect::memory::PushTarget;
 use tidemill_engine::{Beginning, PlaceGroup, PoolStatus};
 
-use self::defined_uses::FunctionUses;
+use self::defined_uses::DefinedUses;
 pub use self::definition::Definition;
 pub use self::failed::FailedDefinition;
 pub(crate) use self::failed::{defined, is_insert};
@@ -76,8 +76,8 @@ pub struct Catalog {
     pub(crate) pools: BTreeMap<String, Arc<PoolDefinition>>,
     /// The functions that are defined in SQL.
     pub(crate) defined: DefinedFunctions,
-    /// Which of them each definition uses.
-    uses: FunctionUses,
+    /// What each definition uses of these, and of the relations.
+    uses: DefinedUses,
     failed: Vec<Arc<FailedDefinition>>,
     pub(crate) functions: Arc<Functions>,
     pub(crate) registry: Arc<Registry>,
@@ -101,7 +101,7 @@ impl Catalog {
             places: BTreeMap::new(),
             pools: BTreeMap::new(),
             defined: DefinedFunctions::new(),
-            uses: FunctionUses::default(),
+            uses: DefinedUses::default(),
             failed: Vec::new(),
             functions: Arc::default(),
             registry: Arc::default(),
@@ -151,7 +151,12 @@ impl Catalog {
     }
 
     /// Adds a definition that has no effect, because it could not be executed again.
-    pub(crate) fn note_failed(&mut self, failed: FailedDefinition, statement: Option<&Statement>) {
+    pub(crate) fn note_failed(
+        &mut self,
+        failed: FailedDefinition,
+        statement: Option<&Statement>,
+        read: BTreeSet<String>,
+    ) {
         let is_insert = statement.is_some_and(is_insert);
         match &failed.defines {
             // What it would have replaced does not exist either; but a sink stays if its query fails.
@@ -164,7 +169,7 @@ impl Catalog {
             None => {}
         }
         // What it uses cannot be dropped: where the definition does not fail, it could not be dropped either.
-        statement.inspect(|statement| self.note_uses(statement));
+        statement.inspect(|statement| self.note_uses(statement, read));
         Arc::make_mut(&mut self.definitions).push(Arc::clone(&failed.definition));
         self.failed.push(Arc::new(failed));
     }

@@ -23,6 +23,7 @@ use tidemill_trees::planning::{plan_expression, plan_statement};
 use super::functions::Functions;
 use super::map_call::Scopes;
 use super::names::{self, Naming};
+use super::read_names::ReadNames;
 use super::relations::Relations;
 use super::spelling::Spelling;
 use super::written_numbers::{WRITTEN_NUMBER, written_number};
@@ -64,6 +65,8 @@ pub(crate) struct Provider<'a> {
     planned: Arc<Mutex<Vec<PlannedCall>>>,
     /// The types of the parameters that have no values yet, in their order.
     parameters: Vec<FieldRef>,
+    /// The names of relations that queries have read.
+    read: ReadNames,
 }
 
 impl<'a> Provider<'a> {
@@ -74,6 +77,7 @@ impl<'a> Provider<'a> {
         registry: &Arc<Registry>,
         open_by_name: &'a OpenByName,
         opens_files: bool,
+        read: &ReadNames,
     ) -> Self {
         let relations: Vec<Arc<dyn RelationPlanner>> = vec![Arc::new(Relations {
             registry: Arc::clone(registry),
@@ -81,6 +85,7 @@ impl<'a> Provider<'a> {
             opens_files,
             processes: processes_of(catalog),
             sub_streams: Scopes::default(),
+            read: read.clone(),
         })];
         let mut options = ConfigOptions::default();
         options.sql_parser.collect_spans = true;
@@ -99,6 +104,7 @@ impl<'a> Provider<'a> {
             opened,
             planned,
             parameters,
+            read: read.clone(),
         }
     }
 
@@ -142,6 +148,7 @@ impl<'a> Provider<'a> {
             opened: Arc::clone(&self.opened),
             planned: Arc::clone(&self.planned),
             parameters: self.parameters.clone(),
+            read: self.read.clone(),
         }
     }
 
@@ -382,6 +389,7 @@ impl ContextProvider for Provider<'_> {
         if let Some(plan) = self.rows.get(name.table()) {
             return Ok(inlined(plan));
         }
+        self.read.add(name.table());
         match self.catalog.get(name.table()) {
             Some(Relation::Source(definition)) => {
                 Ok(Arc::new(ScannedSource { definition: Arc::clone(definition), late: false }))

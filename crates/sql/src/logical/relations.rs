@@ -20,6 +20,7 @@ use super::map_call::{self, Scopes};
 use super::node_of;
 use super::operator_call::OperatorCall;
 use super::process_call;
+use super::read_names::ReadNames;
 use super::split_call::{self, has_sub_streams};
 use super::split_stream::SplitStream;
 use super::window_assign::{WindowAssign, WindowKind};
@@ -43,6 +44,8 @@ pub(crate) struct Relations {
     pub processes: BTreeMap<String, Arc<StreamProcessSet>>,
     /// The sub-streams that can be named where `mapstream` applies a query to them.
     pub sub_streams: Scopes,
+    /// The names of relations that queries have read.
+    pub read: ReadNames,
 }
 
 /// A call in FROM, with its arguments sorted by kind.
@@ -77,6 +80,7 @@ impl RelationPlanner for Relations {
             "mergestream" => split_call::mergestream(args, context)?,
             "postfilter" => process_call::postfilter(args, context)?,
             name if self.processes.contains_key(name) => {
+                self.read.add(name);
                 process_call::member(&self.processes[name], args, context)?
             }
             _ => self.plan_call(sort_arguments(name, args)?, context)?,

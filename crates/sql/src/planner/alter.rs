@@ -85,7 +85,7 @@ impl Planner {
     }
 
     /// The statement that defines what has this name.
-    fn definition_of(&self, kind: RelationKind, name: &str) -> Option<Statement> {
+    pub(super) fn definition_of(&self, kind: RelationKind, name: &str) -> Option<Statement> {
         let mut found = None;
         let in_small_letters = name.to_lowercase();
         // Reading a statement takes time. A name with quotes is written otherwise.

@@ -44,8 +44,20 @@ impl Planner {
             let table = &self.catalog.connectors;
             connectors::define_source(create, is_table, statement, provider, table, &self.settings)
         })?;
+        if is_table && !definition.is_finite {
+            let message =
+                format!("'{}' would never be complete: a table is read to its end once", create.name);
+            let error = statement.error(create.name.span, message).of(Problem::NotSupported);
+            return Err(error.with_hint(
+                "these rows have no end, so declare them as a SOURCE; a MATERIALIZED VIEW over it with a PRIMARY KEY \
+                 keeps the last row of each key",
+            ));
+        }
         let key = create.key.iter().map(|name| column_of(&definition.schema, name, statement));
         definition.key = key.collect::<Result<_, _>>()?;
+        if self.is_defined_so(create, &definition, statement) {
+            return Ok(Reply::Done(format!("'{}' is defined so already, and stays as it is", create.name)));
+        }
         if let Some(durable) = &mut definition.durable {
             durable.version = self.catalog.version() + 1;
         }
@@ -250,9 +262,7 @@ impl Planner {
         match kind {
             RelationKind::Places => drop(self.catalog.places.remove(name.as_str())),
             RelationKind::Function => {
-                if let Some((message, hint)) = self.used(name) {
-                    return Err(statement.error(name.span, message).with_hint(hint));
-                }
+                self.check_unused(kind, name, statement)?;
                 drop(self.catalog.defined.remove(name.as_str()));
             }
             RelationKind::Pool => {
@@ -263,7 +273,10 @@ impl Planner {
                 drop(self.catalog.pools.remove(name.as_str()));
             }
             RelationKind::Sink => drop(Arc::make_mut(&mut self.catalog.sinks).remove(name.as_str())),
-            _ => drop(self.catalog.relations.remove(name.as_str())),
+            _ => {
+                self.check_unused(kind, name, statement)?;
+                drop(self.catalog.relations.remove(name.as_str()));
+            }
         }
         self.catalog.forget_failed(kind, name.as_str());
         Ok(Reply::Done(format!("{what} {name} dropped")))

@@ -13,12 +13,9 @@ use crate::defined_functions::{
     check_keys, nodes, rows_query, tried_with, typed, with_samples,
 };
 use crate::statement::{
-    CreateFunction, FunctionBody, FunctionResult, Name, RelationKind, Statement, TABLE_FUNCTIONS, parse,
+    CreateFunction, FunctionBody, FunctionResult, RelationKind, Statement, TABLE_FUNCTIONS, parse,
 };
 use crate::text::{Problem, TextError};
-
-/// How many users of a function are named.
-const USERS_SHOWN: usize = 8;
 
 impl Planner {
     pub(super) fn create_function(
@@ -84,24 +81,6 @@ impl Planner {
         check_size(&function, create, statement)?;
         self.catalog.defined.insert(name.to_owned(), Arc::new(function));
         Ok(Reply::Done(format!("function {name} created")))
-    }
-
-    /// Why a function cannot be dropped, and what to do first; `None` if nothing uses it.
-    pub(super) fn used(&self, name: &Name) -> Option<(String, String)> {
-        let users = self.catalog.users_of(name.as_str());
-        let (named, further) = users.split_at(users.len().min(USERS_SHOWN));
-        match (named, further.len()) {
-            ([], _) => None,
-            ([user], _) => Some((format!("{user} uses function '{name}'"), format!("drop {user} first"))),
-            ([first @ .., last], 0) => {
-                let users = format!("{} and {last}", first.join(", "));
-                Some((format!("{users} use function '{name}'"), "drop them first".to_owned()))
-            }
-            (named, more) => {
-                let users = format!("{} and {more} more", named.join(", "));
-                Some((format!("{users} use function '{name}'"), "drop them first".to_owned()))
-            }
-        }
     }
 
     /// Refuses a name that means something else where functions are called.

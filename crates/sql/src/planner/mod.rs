@@ -5,6 +5,7 @@ mod argument_types;
 mod deadlines;
 mod deep_plans;
 mod define;
+mod dependencies;
 mod embedded;
 mod functions;
 mod gateways;
@@ -43,7 +44,7 @@ use crate::catalog::{Catalog, Requested};
 use crate::connectors::{self, RowFormat, SinkConnector, SourceConnector};
 use crate::extension::TableOperator;
 use crate::generator::Generator;
-use crate::logical::{Provider, shown_rows};
+use crate::logical::{Provider, ReadNames, shown_rows};
 use crate::query::pipeline::Pipeline;
 use crate::query::prepared::{Prepared, QueryContext};
 use crate::settings::Settings;
@@ -98,6 +99,10 @@ pub struct Planner {
     answers_in_batches: bool,
     /// Whether a definition may not break a deadline.
     checks_deadlines: bool,
+    /// Whether what others read may not be dropped, nor replaced by something else.
+    keeps_dependencies: bool,
+    /// The relations that the statement has read which is being executed.
+    read: ReadNames,
     /// Where relative paths of definitions are that are kept.
     paths_in: Option<std::path::PathBuf>,
 }
@@ -124,6 +129,8 @@ impl Planner {
             turns,
             answers_in_batches: false,
             checks_deadlines: false,
+            keeps_dependencies: true,
+            read: ReadNames::default(),
             paths_in: None,
         }
     }
@@ -229,15 +236,26 @@ impl Planner {
     /// As [`execute`](Planner::execute), with paths as they are written.
     fn execute_as_written(&mut self, statement: &Statement) -> Result<Reply, TextError> {
         let (stays, is_definition) = (self.catalog.stays(statement), statement.kind.is_definition());
-        let before = (self.checks_deadlines && is_definition && !stays).then(|| self.catalog.clone());
+        let before = (is_definition && !stays).then(|| self.catalog.clone());
+        drop(self.take_read());
         let mut reply =
             with_deep_stack(|| self.reply(statement)).map_err(|error| translated(error, statement.span))?;
         if let Some(before) = before {
-            self.keep_deadlines(before, statement, &mut reply)?;
+            if self.is_unchanged(&before, statement) {
+                return Ok(reply);
+            }
+            if let Err(error) = self.check_replaced(&before, statement) {
+                self.catalog = before;
+                return Err(error);
+            }
+            if self.checks_deadlines {
+                self.keep_deadlines(before, statement, &mut reply)?;
+            }
         }
         if is_definition {
             if !stays {
-                self.catalog.note_uses(statement);
+                let read = self.take_read();
+                self.catalog.note_uses(statement, read);
             }
             self.catalog.note(statement, self.settings.idle_after);
         }
@@ -272,7 +290,7 @@ impl Planner {
             StatementKind::Stop(_) | StatementKind::Start(_) | StatementKind::Alter(_) => {
                 self.refuse_of_query(statement)
             }
-            StatementKind::Drop { kind, name, if_exists } => {
+            StatementKind::Drop { kind, name, if_exists, .. } => {
                 self.drop_named(*kind, name, *if_exists, statement)
             }
             StatementKind::ExplainOutput(name) => self.explain_output(name, statement),
@@ -330,7 +348,7 @@ impl Planner {
                 connectors::refused_path(name)
             }
         };
-        let provider = Provider::new(relations, functions, defined, registry, &open, opens_files);
+        let provider = Provider::new(relations, functions, defined, registry, &open, opens_files, &self.read);
         body(&provider.with_failed(catalog.failed_names()))
     }
 

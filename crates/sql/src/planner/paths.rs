@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Planner, Reply};
-use crate::statement::Statement;
+use crate::statement::{Statement, StatementKind};
 use crate::text::TextError;
 
 impl Planner {
@@ -38,6 +38,9 @@ impl Planner {
     /// # Errors
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, TextError> {
+        if let StatementKind::Drop { kind, name, cascade: true, .. } = &statement.kind {
+            return self.drop_with_users(*kind, name, statement);
+        }
         // `IF NOT EXISTS` of a function that exists does not need the file.
         let whole = if self.catalog.stays(statement) { None } else { self.with_code_of_file(statement)? };
         if let Some(whole) = whole {

@@ -25,10 +25,12 @@ impl Planner {
     /// assert_eq!(again.catalog().definitions(), planner.catalog().definitions());
     /// ```
     pub fn replay(&mut self, definitions: &[Arc<Definition>]) -> Result<Vec<FailedDefinition>, Cause> {
-        let idle_after = self.settings.idle_after;
+        let (idle_after, keeps_dependencies) = (self.settings.idle_after, self.keeps_dependencies);
+        // Earlier versions dropped and replaced what others read.
+        self.keeps_dependencies = false;
         let replayed = definitions.iter().map(|definition| self.replay_one(definition));
         let failed = replayed.collect::<Result<Vec<_>, _>>();
-        self.settings.idle_after = idle_after;
+        (self.settings.idle_after, self.keeps_dependencies) = (idle_after, keeps_dependencies);
         Ok(failed?.into_iter().flatten().collect())
     }
 
@@ -66,7 +68,8 @@ impl Planner {
             reason: error.message.clone(),
             cause: error.into(),
         };
-        self.catalog.note_failed(failed.clone(), statement);
+        let read = self.take_read();
+        self.catalog.note_failed(failed.clone(), statement, read);
         failed
     }
 }

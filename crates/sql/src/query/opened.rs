@@ -212,6 +212,8 @@ impl Opened {
         );
         // All sources are opened before anything runs: one that cannot be opened is reported at once.
         let refused = sinks.iter().map(|sink| sink.refused()).collect();
+        let names_of_sinks = prepared.outputs.iter().map(|output| output.name.clone());
+        let outages = names_of_sinks.zip(sinks.iter().map(|sink| sink.outage())).collect();
         let is_there = |clock: &DatabaseClock| journal.is_none() || clock.is_journaled();
         let clock = clock.filter(|(clock, _)| !prepared.has_own_clock() && is_there(clock));
         // Under a clock, they are opened there.
@@ -270,6 +272,7 @@ impl Opened {
                 faults: dataflow.faults,
                 null_results: dataflow.null_results,
                 refused,
+                outages,
                 late: dataflow.late,
             },
         };
@@ -307,6 +310,13 @@ impl Prepared {
     pub(crate) fn has_own_clock(&self) -> bool {
         // The threads that read under a clock serve others, too, and cycles there are not cut for one deadline.
         self.settings.cycle_fixed || self.settings.processes > 1 || self.real_time.has_own_cycles()
+    }
+
+    /// Its sources whose rows come once, so that whoever opens one takes its rows from others: the name of each, and whether
+    /// queries under a clock read it already.
+    pub fn live_sources(&self, clock: &DatabaseClock) -> Vec<(&str, bool)> {
+        let live = self.dataflow.sources.iter().filter(|source| source.is_live());
+        live.map(|source| (source.definition.name.as_str(), clock.reads(&source.key()))).collect()
     }
 
     pub(crate) fn open_sources(&self) -> Result<Vec<SourceWithSettings>, Cause> {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tidemill_engine::{FaultLog, Faults, FeedObserver, FeedStatus, Observer, Plan, Progress, Status};
+use tidemill_engine::{
+    FaultLog, Faults, FeedObserver, FeedStatus, Observer, Plan, Progress, SinkOutage, Status,
+};
 use tidemill_operators::watermark::LateRows;
 
 use crate::defined_functions::without_digests;
@@ -26,6 +28,8 @@ pub struct QueryStatus {
     pub null_results: Faults,
     /// Rows that a sink's target refuses and that are kept elsewhere.
     pub refused: Faults,
+    /// Which of its sinks wait for their targets, and why, in words.
+    pub outages: Vec<String>,
     /// Rows that were left out on request.
     pub skipped: u64,
     /// What was found about its deadline since it started, in words; empty: nothing.
@@ -113,6 +117,7 @@ impl QueryObserver {
             faults,
             null_results: plainly(self.reports.null_results.read()),
             refused,
+            outages: self.reports.outages.iter().filter_map(told).collect(),
             skipped,
             deadline: self.deadline.describe(),
         }
@@ -128,7 +133,14 @@ pub(crate) struct Reports {
     pub null_results: FaultLog,
     /// One for each sink.
     pub refused: Vec<FaultLog>,
+    /// One for each sink, with its name.
+    pub outages: Vec<(String, SinkOutage)>,
     pub late: LateRows,
+}
+
+fn told((sink, outage): &(String, SinkOutage)) -> Option<String> {
+    let (lasted, reason) = outage.read()?;
+    Some(format!("sink '{sink}' has been waiting for its target for {} s: {reason}", lasted.as_secs()))
 }
 
 /// The faults in the words of the query: the planner names columns in its own.

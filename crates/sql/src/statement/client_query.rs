@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     Query, Select, SelectItem, SetExpr, SetOperator, TableFactor, TableWithJoins, Value, Visitor, VisitorMut,
 };
 
+use super::calls::normal;
 use super::StatementKind;
 use super::client_calls::{Calls, has_aggregate, last};
 use super::client_lists::Lists;
@@ -99,6 +100,29 @@ impl Visitor for Names {
     fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
         if let Expr::Function(call) = expression {
             self.0.extend(last(&call.name));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The names that could be those of relations which a query reads: as `names`, and all that stand alone, as that of the stream
+/// in `tumble(TABLE(clicks), ...)`.
+pub(super) fn possible_relations(kind: &StatementKind) -> Vec<String> {
+    let mut alone = NamesAlone(names(kind));
+    if let StatementKind::Query(query, _) = kind {
+        let _ = walk(query, &mut alone);
+    }
+    alone.0
+}
+
+struct NamesAlone(Vec<String>);
+
+impl Visitor for NamesAlone {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(ident) = expression {
+            self.0.push(normal(ident));
         }
         ControlFlow::Continue(())
     }

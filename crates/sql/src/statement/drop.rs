@@ -29,5 +29,8 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<StatementKind, TextError> 
     };
     let if_exists = cursor.take(&["IF", "EXISTS"]);
     let name = cursor.relation_name(&format!("the name of the {}", kind.keyword().to_ascii_lowercase()))?;
-    Ok(StatementKind::Drop { kind, name, if_exists })
+    let cascade = cursor.take(&["CASCADE"]);
+    // It is what happens without it.
+    let _ = !cascade && cursor.take(&["RESTRICT"]);
+    Ok(StatementKind::Drop { kind, name, if_exists, cascade })
 }

@@ -183,6 +183,8 @@ pub enum StatementKind {
         name: Name,
         /// It is not an error if it does not exist.
         if_exists: bool,
+        /// Whether what reads it is dropped, too (`CASCADE`).
+        cascade: bool,
     },
     /// `EXPLAIN name`: the plan of a sink or view that is defined; if it runs, with what it has done.
     ExplainOutput(Name),
@@ -277,6 +279,11 @@ impl Statement {
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         client_query::names(&self.kind)
+    }
+
+    /// The names that could be those of relations which it reads if it is a query.
+    pub(crate) fn possible_relations(&self) -> Vec<String> {
+        client_query::possible_relations(&self.kind)
     }
 
     /// The names of the functions that it calls, once for each call.

@@ -31,6 +31,8 @@ pub enum Problem {
     UnknownFunction,
     /// The name is taken.
     Exists,
+    /// Something else reads it.
+    StillRead,
     /// Not part of the language, or not possible over a stream.
     NotSupported,
     /// The rows of an earlier cycle or time are not kept any more.

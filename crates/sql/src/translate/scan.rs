@@ -95,6 +95,17 @@ impl UsedSource {
         Ok(PastSource { stream, settings, raw, schema, columns: Some(self.columns.clone()) })
     }
 
+    /// Whether its rows come once, to whoever has it open.
+    pub fn is_live(&self) -> bool {
+        let definition = &self.definition;
+        !definition.starts_over && !(definition.is_finite && definition.is_repeatable)
+    }
+
+    /// By which queries find it that read it together.
+    pub fn key(&self) -> SourceKey {
+        SourceKey(Arc::clone(&self.definition) as _)
+    }
+
     /// How a query reads it under the clock of a database: with others, if it cannot be read again.
     pub fn under_clock(&self) -> std::result::Result<SourceUse, Cause> {
         let definition = &self.definition;
@@ -120,7 +131,7 @@ impl UsedSource {
                 durable,
             });
         }
-        let (key, schema) = (SourceKey(Arc::clone(definition) as _), unique(&definition.schema));
+        let (key, schema) = (self.key(), unique(&definition.schema));
         let opened = Arc::clone(definition);
         let open = Box::new(move || open_for_all(&opened));
         Ok(SourceUse {

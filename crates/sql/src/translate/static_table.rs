@@ -103,7 +103,7 @@ fn in_memory(
     let in_memory = plan.rewrite_up(|node| {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
         let Some(source) = scanned(scan.source.as_ref()) else { return Ok(Transformed::no(node)) };
-        let rows = read(&source.definition, memory)?;
+        let rows = read(&source.definition, memory, turn)?;
         let scan = scan_of(scan.table_name.clone(), rows, scan.projection.clone())?;
         Ok(Transformed::yes(scan.build()?))
     });
@@ -240,8 +240,12 @@ fn with_time_of_day(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-/// All rows of a table.
-fn read(definition: &SourceDefinition, memory: &mut MemoryAccount) -> Result<RecordBatch> {
+/// All rows of a table. It may be slow to come: whoever does not want it any more ends that.
+fn read(
+    definition: &SourceDefinition,
+    memory: &mut MemoryAccount,
+    turn: &mut dyn Turn,
+) -> Result<RecordBatch> {
     let failed = |cause: tidemill_engine::Cause| {
         DataFusionError::External(format!("table '{}': {cause}", definition.name).into())
     };
@@ -257,6 +261,7 @@ fn read(definition: &SourceDefinition, memory: &mut MemoryAccount) -> Result<Rec
     let mut batches = Vec::new();
     let mut rows = 0;
     loop {
+        turn.go_on().map_err(turn_refused)?;
         match source.poll(Duration::from_millis(100)).map_err(failed)? {
             Polled::Rows(batch) | Polled::Request { rows: batch, .. } => {
                 rows += batch.num_rows();

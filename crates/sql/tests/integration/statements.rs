@@ -192,7 +192,7 @@ fn small_statements() {
         ("DROP PLACES x", RelationKind::Places, false),
         ("DROP SINK x", RelationKind::Sink, false),
     ] {
-        let StatementKind::Drop { kind, name, if_exists } = one(text) else { panic!("{text}") };
+        let StatementKind::Drop { kind, name, if_exists, .. } = one(text) else { panic!("{text}") };
         assert_eq!((kind, name.as_str(), if_exists), (is, "x", exists));
     }
 }

@@ -10,7 +10,7 @@ use arrow_array::{BooleanArray, RecordBatch};
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
-use tidemill_core::{Batch, Cause, CycleOutput, FaultLog, Sink};
+use tidemill_core::{Batch, Cause, CycleOutput, FaultLog, Sink, SinkOutage};
 use tokio::runtime::{Builder, Runtime};
 use tracing::{info, warn};
 
@@ -61,6 +61,7 @@ pub struct HttpSink {
     keys: RequestKeys,
     letters: Option<DeadLetterFile>,
     refused: FaultLog,
+    outage: SinkOutage,
     is_stopped: Arc<AtomicBool>,
 }
 
@@ -86,6 +87,7 @@ impl HttpSink {
             keys: RequestKeys::new(&settings.sink, settings.identity),
             letters: None,
             refused: FaultLog::default(),
+            outage: SinkOutage::default(),
             is_stopped: Arc::default(),
             settings,
         })
@@ -135,10 +137,13 @@ impl HttpSink {
             attempts += 1;
             let (reason, asked) = match self.attempt(key, body) {
                 Ok(()) => {
+                    self.outage.over();
                     if attempts > 1 {
                         info!(
+                            sink = self.settings.sink,
                             receiver = self.client.target.place,
-                            attempts, "the receiver accepts rows again"
+                            attempts,
+                            "the receiver accepts rows again"
                         );
                     }
                     return Ok(None);
@@ -148,7 +153,9 @@ impl HttpSink {
                 Err(Failure::Lost { reason, wait }) => (reason, wait),
             };
             let wait = asked.map_or(pause, |asked| asked.clamp(pause, RETRY_ASKED_MAX));
-            warn!(receiver = self.client.target.place, attempts, reason, retry_in = ?wait, "rows were not accepted");
+            self.outage.failed(&format!("{}: {reason}", self.client.target.place));
+            let (sink, receiver) = (&self.settings.sink, &self.client.target.place);
+            warn!(sink, receiver, attempts, reason, retry_in = ?wait, "rows were not accepted");
             if since.elapsed() + wait >= self.settings.retry_for {
                 return Err(Cause::operation(format!(
                     "{}: {reason}; gave up after {attempts} attempts in {} s (retry_for)",
@@ -260,6 +267,10 @@ impl Sink for HttpSink {
             self.send_cycle(cycle, &batches)?;
         }
         Ok(())
+    }
+
+    fn outage(&self) -> SinkOutage {
+        self.outage.clone()
     }
 
     fn refused(&self) -> FaultLog {

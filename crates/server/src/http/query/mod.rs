@@ -70,6 +70,7 @@ pub(super) async fn begin(
     let mut session = Session::new(runtime);
     // The server reads files with its own rights.
     session.set_opens_files(role == Role::Owner);
+    session.set_opens_sources(role == Role::Owner);
     // Each sink runs by itself.
     session.set_checks_deadlines(true);
     let cancellation = session.cancellation();

@@ -1,0 +1,259 @@
+//! Databases whose folders were damaged after a kill, or lack a part: they are refused, or say what is missing; nothing is
+//! removed, and no answer silently has a part of the rows.
+#![cfg(unix)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::support::child::wait_until;
+use crate::support::served::{Served, has_psql};
+use crate::support::*;
+use tidemill_testing::ports::free_port;
+use tidemill_testing::sender::Sender;
+
+/// A source over a port, and definitions over it.
+fn defined(listen: u16, views: &str) -> String {
+    format!(
+        "SET snapshot_every = '20 ms';
+        CREATE SOURCE events (n BIGINT, time TIMESTAMP NOT NULL)
+            WITH (connector = 'line_protocol', listen = 'http://127.0.0.1:{listen}', durable = true);
+        {views}"
+    )
+}
+
+/// Posts so many rows, from `first` on, and waits until all are answered.
+fn post(listen: u16, client: &'static str, rows: u64) {
+    let body = |n: u64| format!("events n={n}i 1700000000000\n");
+    Sender::start(listen, client, (0..rows).map(body).collect()).join();
+}
+
+fn wait_for(server: &Served, view: &str, rows: u64) {
+    let count = format!("SELECT n FROM {view}");
+    wait_until("the view has every row", || server.psql(&count) == format!("{rows}\n"));
+}
+
+/// All files in a folder.
+fn files(folder: &Path) -> BTreeSet<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { BTreeSet::from([path]) }).collect()
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() { copy(&path, &target) } else { drop(fs::copy(&path, &target).unwrap()) }
+    }
+}
+
+/// The newest file of a kind.
+fn newest(folder: &Path, ending: &str) -> PathBuf {
+    let found = files(folder).into_iter().filter(|path| path.to_string_lossy().ends_with(ending));
+    found.last().unwrap_or_else(|| panic!("no {ending} in {}", folder.display()))
+}
+
+/// Takes bytes from the end of what a segment has; the rest of the file is reserved, and zero.
+fn cut_off(segment: &Path, bytes: usize) {
+    let mut text = fs::read(segment).unwrap();
+    let end = text.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    text.truncate(end - bytes);
+    fs::write(segment, text).unwrap();
+}
+
+/// Changes a byte in the middle of what a file has.
+fn flip(path: &Path) {
+    let mut text = fs::read(path).unwrap();
+    let end = text.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    text[end / 2] ^= 0x55;
+    fs::write(path, text).unwrap();
+}
+
+fn serve(folder: &Path) -> Ended {
+    ended(folder, &["serve", "--data", "tides", "--listen", "127.0.0.1:0", "--http", "off"])
+}
+
+#[test]
+fn if_one_query_proves_that_the_end_of_a_journal_is_lost_none_runs_without_it() {
+    if !has_psql() {
+        return;
+    }
+    let folder = folder_with(&[]);
+    let folder = folder.path();
+    let listen = free_port();
+    let mut server = Served::start(folder);
+    server.psql(&defined(
+        listen,
+        "CREATE MATERIALIZED VIEW ahead AS SELECT count(*) AS n FROM events;
+         CREATE MATERIALIZED VIEW behind AS SELECT count(*) AS n FROM events;
+         CREATE MATERIALIZED VIEW apart AS SELECT count(*) AS n FROM sequence(count => 3)",
+    ));
+    post(listen, "first", 10);
+    wait_for(&server, "behind", 10);
+    server.stop();
+    // One that has not come further than this.
+    let journal = folder.join("tides/journal");
+    copy(&journal.join("query-behind"), &folder.join("behind"));
+    let mut server = Served::start(folder);
+    post(listen, "second", 10);
+    wait_for(&server, "ahead", 20);
+    let snapshot = newest(&journal.join("query-ahead"), ".snapshot");
+    let mut more = 0;
+    wait_until("it is committed", || {
+        more += 1;
+        post(listen, "more", more);
+        newest(&journal.join("query-ahead"), ".snapshot") != snapshot
+    });
+    server.kill();
+    fs::remove_dir_all(journal.join("query-behind")).unwrap();
+    copy(&folder.join("behind"), &journal.join("query-behind"));
+    cut_off(&newest(&journal.join("streams"), ".segment"), 8);
+
+    let server = Served::start(folder);
+    let queries = server.psql("SHOW QUERIES");
+    let line = |name: &str| queries.lines().find(|line| line.starts_with(name)).unwrap_or("").to_owned();
+    assert!(line("ahead|failed").contains("the end of the journal is lost"), "{queries}");
+    assert!(line("behind|failed").contains("'ahead', which proves"), "{queries}");
+    assert!(!line("apart|").contains("failed"), "it reads nothing of that source: {queries}");
+    let answer = server.psql("SELECT n FROM behind");
+    assert!(answer.contains("'behind' has no rows to read"), "{answer}");
+    let started = server.psql("START MATERIALIZED VIEW behind");
+    assert!(started.contains("which proves"), "{started}");
+}
+
+#[test]
+fn what_a_catalogue_has_never_named_is_not_removed() {
+    if !has_psql() {
+        return;
+    }
+    let folder = folder_with(&[]);
+    let folder = folder.path();
+    let listen = free_port();
+    let tides = folder.join("tides");
+    let mut server = Served::start(folder);
+    server.psql(&defined(listen, ""));
+    server.stop();
+    copy(&tides.join("catalogue"), &folder.join("shorter"));
+    let mut server = Served::start(folder);
+    server.psql("CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM events");
+    post(listen, "agent", 10);
+    wait_for(&server, "total", 10);
+    server.kill();
+    copy(&tides.join("catalogue"), &folder.join("whole"));
+    let before = files(&tides.join("journal"));
+    let refused = |words: &str| {
+        serve(folder).expect(1).tells(&[words, "Nothing was removed"]);
+        assert_eq!(files(&tides.join("journal")), before);
+    };
+    // Gone.
+    fs::remove_dir_all(tides.join("catalogue")).unwrap();
+    refused("has never named the rows of source 'events'");
+    // An older one.
+    fs::remove_dir_all(tides.join("catalogue")).unwrap();
+    copy(&folder.join("shorter"), &tides.join("catalogue"));
+    refused("query-total");
+    // Only its log.
+    fs::remove_dir_all(tides.join("catalogue/definitions")).unwrap();
+    copy(&folder.join("whole"), &tides.join("catalogue"));
+    fs::remove_dir_all(tides.join("catalogue/definitions")).unwrap();
+    copy(&folder.join("shorter/definitions"), &tides.join("catalogue/definitions"));
+    refused("its end is lost");
+    // As it was.
+    fs::remove_dir_all(tides.join("catalogue")).unwrap();
+    copy(&folder.join("whole"), &tides.join("catalogue"));
+    wait_for(&Served::start(folder), "total", 10);
+}
+
+#[test]
+fn a_view_without_its_state_does_not_answer_with_a_part_of_its_rows() {
+    if !has_psql() {
+        return;
+    }
+    let folder = folder_with(&[]);
+    let folder = folder.path();
+    let listen = free_port();
+    let mut server = Served::start(folder);
+    server.psql(&defined(listen, "CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM events"));
+    post(listen, "agent", 10);
+    wait_for(&server, "total", 10);
+    server.kill();
+    let journal = folder.join("tides/journal");
+    for lost in ["query-total/query", "query-total"] {
+        let path = journal.join(lost);
+        if path.is_dir() {
+            fs::remove_dir_all(path).unwrap()
+        } else {
+            fs::remove_file(path).unwrap()
+        }
+        let mut server = Served::start(folder);
+        let queries = server.psql("SHOW QUERIES");
+        assert!(queries.contains("total|failed") && queries.contains("does not have its state"), "{queries}");
+        let answer = server.psql("SELECT n FROM total");
+        assert!(answer.contains("'total' has no rows to read"), "{answer}");
+        let started = server.psql("START MATERIALIZED VIEW total");
+        assert!(started.contains("does not have its state"), "{started}");
+        server.kill();
+    }
+    let server = Served::start(folder);
+    server.psql("DROP MATERIALIZED VIEW total");
+    server.psql("CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM events");
+    post(listen, "again", 3);
+    wait_for(&server, "total", 3);
+}
+
+#[test]
+fn verify_finds_damage_in_every_part_of_a_database() {
+    if !has_psql() {
+        return;
+    }
+    let folder = folder_with(&[]);
+    let folder = folder.path();
+    let listen = free_port();
+    let mut server = Served::start(folder);
+    server.psql(&defined(
+        listen,
+        "CREATE MATERIALIZED VIEW each AS SELECT n FROM events;
+         CREATE SINK copy WITH (path = 'copy.csv') AS SELECT n FROM events",
+    ));
+    post(listen, "agent", 50);
+    wait_until("the view has every row", || server.psql("SELECT count(*) FROM each") == "50\n");
+    server.stop();
+    let tides = folder.join("tides");
+    copy(&tides, &folder.join("whole"));
+    let verify = |of: &str| ended(folder, &["journal", "verify", of]);
+    verify("tides/journal").expect(0);
+    verify("tides").expect(0);
+    let kinds = [
+        ("journal/query-each/snapshots", ".snapshot"),
+        ("journal/query-each", "query"),
+        ("journal/query-each/views", ".rows"),
+        ("journal/query-copy", "commits"),
+        ("journal/query-copy", "identity"),
+        ("journal/streams", ".segment"),
+        ("journal/cuts", ".segment"),
+        ("catalogue", ".segment"),
+        ("catalogue", "length"),
+        ("journal", "journal/query"),
+    ];
+    for (part, ending) in kinds {
+        flip(&newest(&tides.join(part), ending));
+        let found = verify("tides/journal").expect(3);
+        assert!(found.stdout.contains("(damage)"), "{part} {ending}: {}", found.stdout);
+        fs::remove_dir_all(&tides).unwrap();
+        copy(&folder.join("whole"), &tides);
+    }
+    let gone = ["journal/query-each/query", "journal/query-copy/query", "catalogue/definitions", "catalogue"];
+    for part in gone {
+        let path = tides.join(part);
+        if path.is_dir() {
+            fs::remove_dir_all(path).unwrap()
+        } else {
+            fs::remove_file(path).unwrap()
+        }
+        let found = verify("tides/journal").expect(3);
+        assert!(found.stdout.contains("(damage)"), "{part}: {}", found.stdout);
+        fs::remove_dir_all(&tides).unwrap();
+        copy(&folder.join("whole"), &tides);
+    }
+}
