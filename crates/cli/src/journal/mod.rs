@@ -6,6 +6,7 @@ mod diff;
 mod exact_replay;
 mod input_rows;
 mod list;
+mod missing_parts;
 mod repair;
 mod replay;
 mod show;

@@ -6,6 +6,7 @@ use tidemill_engine::inspect::{self, Finding, FindingKind, Listing};
 use tidemill_engine::{Cause, ChunkPlace};
 
 use super::database::{self, Part};
+use super::missing_parts::{missing, missing_part};
 use super::repair::check;
 use crate::exit::Exit;
 use crate::sql::SessionOptions;
@@ -30,15 +31,19 @@ impl Verify {
         let folder = &database::journal_in(&self.folder);
         let (mut found, mut views) = (inspect::verify(folder)?, inspect::verify_views(folder, places_of)?);
         for part in database::parts(folder)? {
-            let of_part = match part {
-                Part::Query(folder) => {
-                    views.add(inspect::verify_views(&folder, places_of)?);
-                    inspect::verify(&folder)?
-                }
-                Part::Catalogue(folder) => inspect::verify_catalogue(&folder)?,
-            };
-            found.add(of_part);
+            match part {
+                Part::Query(folder) => match inspect::verify(&folder) {
+                    Ok(of_query) => {
+                        found.add(of_query);
+                        views.add(inspect::verify_views(&folder, places_of)?);
+                    }
+                    Err(cause) => found.findings.push(missing_part(&folder, cause.to_string())),
+                },
+                Part::Catalogue(folder) => found.add(inspect::verify_catalogue(&folder)?),
+            }
         }
+        // What cannot be read is among the findings.
+        found.findings.extend(missing(folder).unwrap_or_default());
         let findings = || found.findings.iter().chain(&views.findings);
         findings().try_for_each(|finding| terminal::show(&text_of(finding)))?;
         let damaged = findings().filter(|finding| finding.kind == FindingKind::Damage).count() as u64;
@@ -69,11 +74,14 @@ impl Verify {
                 "{rows} of '{stream}' skipped by `tidemill journal skip`: position {positions}"
             ));
         }
+        if damaged > 0 {
+            return Ok(Exit::Differences);
+        }
         // From which states the queries of a database resume is in their own folders.
         let is_database = database::sources(folder)?.is_some();
         let stuck = if is_database { Vec::new() } else { stuck(&listing) };
         stuck.iter().try_for_each(|text| terminal::show(text))?;
-        if damaged > 0 || !stuck.is_empty() {
+        if !stuck.is_empty() {
             return Ok(Exit::Differences);
         }
         self.script.as_ref().map_or(Ok(Exit::Done), |script| check(folder, script, &self.options))

@@ -20,7 +20,7 @@ fn source(listen: u16) -> String {
     )
 }
 
-/// Posts the rows 0, 1, ... from a thread.
+/// Posts the rows 0, 1, ... from a thread. A client's requests are numbered, and each is taken once.
 fn sender(listen: u16, client: &'static str, rows: u64) -> Sender {
     let body = |n: u64| format!("events n={n}i 1700000000000\n");
     Sender::start(listen, client, (0..rows).map(body).collect())
@@ -46,12 +46,16 @@ fn a_question_about_a_source_that_a_view_reads_sees_the_rows_beside_it() {
     server.psql("CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM events");
     let port = server.port.clone();
     let asked = thread::spawn(move || served::psql(&port, "SELECT n >= 0 FROM events LIMIT 3"));
-    let sender = sender(listen, "agent", 400);
+    let mut posted = 0;
+    while !asked.is_finished() {
+        sender(listen, Box::leak(format!("agent {posted}").into_boxed_str()), 1).join();
+        posted += 1;
+        thread::sleep(Duration::from_millis(20));
+    }
     let answer = asked.join().unwrap();
     assert!(answer.starts_with("t\nt\nt\n"), "{answer}");
     assert!(answer.contains("NOTICE:  the rows of events go to the queries that run"), "{answer}");
-    sender.join();
-    wait_until("the view has every row", || server.psql("SELECT n FROM total") == "400\n");
+    wait_until("the view has every row", || server.psql("SELECT n FROM total") == format!("{posted}\n"));
 }
 
 #[test]
@@ -81,9 +85,14 @@ fn a_reader_opens_no_port() {
         asked.args(arguments).arg("SELECT n >= 0 FROM events LIMIT 1").env("PGPASSWORD", "secret");
         String::from_utf8(asked.output().unwrap().stdout).unwrap()
     });
-    sender(listen, "agent", 400).join();
+    let mut posted = 0;
+    while !asked.is_finished() {
+        sender(listen, Box::leak(format!("agent {posted}").into_boxed_str()), 1).join();
+        posted += 1;
+        thread::sleep(Duration::from_millis(20));
+    }
     assert_eq!(asked.join().unwrap(), "t\n");
-    wait_until("the view has every row", || reader("SELECT n FROM total") == "400\n");
+    wait_until("the view has every row", || reader("SELECT n FROM total") == format!("{posted}\n"));
 }
 
 #[test]
