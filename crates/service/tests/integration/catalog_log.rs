@@ -69,9 +69,13 @@ fn a_definition_that_is_torn_is_cut_off_wherever_the_crash_was() {
     let mut session = Session::new(&runtime);
     execute(&mut session, "CREATE VIEW a AS SELECT 1 AS n").unwrap_or_else(|error| panic!("{error}"));
     let first = fs::read(segment(&path)).unwrap();
+    let length = fs::read(path.join("length")).unwrap();
     execute(&mut session, "CREATE VIEW b AS SELECT 2 AS n").unwrap_or_else(|error| panic!("{error}"));
     drop((session, runtime));
     let whole = fs::read(segment(&path)).unwrap();
+    let whole_length = fs::read(path.join("length")).unwrap();
+    // It is replaced once the record is on the disk.
+    fs::write(path.join("length"), &length).unwrap();
     let differ = |at: &usize| first.get(*at).copied().unwrap_or(0) != whole[*at];
     let (start, end) = ((0..whole.len()).find(differ).unwrap(), (0..whole.len()).rfind(differ).unwrap());
     for written in start..=end {
@@ -83,6 +87,13 @@ fn a_definition_that_is_torn_is_cut_off_wherever_the_crash_was() {
     }
     fs::write(segment(&path), &whole).unwrap();
     assert_eq!(open(&path).unwrap().catalog().version(), 2);
+    // What was on the disk once is not cut off.
+    fs::write(path.join("length"), &whole_length).unwrap();
+    let mut torn = whole.clone();
+    torn[start..].fill(0);
+    fs::write(segment(&path), torn).unwrap();
+    let error = open(&path).map(drop).unwrap_err();
+    assert!(error.contains("it had 2: its end is lost"), "{error}");
 }
 
 #[test]
