@@ -9,8 +9,8 @@ use datafusion::sql::sqlparser::ast::{
     Query, Select, SelectItem, SetExpr, SetOperator, TableFactor, TableWithJoins, Value, Visitor, VisitorMut,
 };
 
-use super::calls::normal;
 use super::StatementKind;
+use super::calls::normal;
 use super::client_calls::{Calls, has_aggregate, last};
 use super::client_lists::Lists;
 use super::made::{call, cast};
