@@ -38,11 +38,12 @@ pub struct QueryReport {
 }
 
 impl QueryReport {
-    /// Why it has failed, what holds it up, or what is kept for it; empty: there is nothing to say.
+    /// Why it has failed, what holds it up, what is kept for it, or what it had to leave out; empty: there is nothing to say.
     pub fn reason(&self) -> String {
         let outages = self.status.as_ref().map(|status| status.outages.join("; ")).unwrap_or_default();
         let outages = Some(outages).filter(|outages| !outages.is_empty());
-        self.problem.clone().or(outages).or_else(|| self.kept.clone()).unwrap_or_default()
+        let left_out = || Some(self.status.as_ref()?.left_out()?.sentence());
+        self.problem.clone().or(outages).or_else(|| self.kept.clone()).or_else(left_out).unwrap_or_default()
     }
 
     /// Of a definition whose query was not started.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::{Cause, CycleOutput, Sink};
-use tidemill_sql::{Output, Prepared};
+use tidemill_sql::{LeftOut, Output, Prepared};
 
 use crate::batch_queue::{BatchReceiver, BatchSender, ReceiveOutcome, batch_queue};
 use crate::execution::{Execution, Phase, QueryEnd};
@@ -31,6 +31,7 @@ pub struct RowStream {
     /// `None`: it has ended.
     execution: Option<Box<Execution>>,
     schema: Option<SchemaRef>,
+    left_out: Option<LeftOut>,
 }
 
 impl RowStream {
@@ -48,7 +49,7 @@ impl RowStream {
         let sinks = prepared.outputs().iter().map(sink).collect();
         drop(sender);
         let execution = Some(Box::new(begin(prepared, sinks)?));
-        Ok(RowStream { batches: Some(batches), execution, schema })
+        Ok(RowStream { batches: Some(batches), execution, schema, left_out: None })
     }
 
     /// The columns; `None` if they are known with the answer only, which comes at the end.
@@ -56,11 +57,19 @@ impl RowStream {
         self.schema.as_ref()
     }
 
+    /// What is missing from the rows because it could not be used; known when they have ended.
+    pub fn left_out(&self) -> Option<&LeftOut> {
+        self.left_out.as_ref()
+    }
+
     /// What comes after the rows: the answer, or why the query has failed.
     fn last(&mut self) -> Option<Result<RecordBatch, Cause>> {
         self.batches = None;
         match self.execution.take()?.end() {
-            Ok(QueryEnd::Finished { answer, .. }) => answer.map(Ok),
+            Ok(QueryEnd::Finished { answer, status, .. }) => {
+                self.left_out = status.left_out();
+                answer.map(Ok)
+            }
             Ok(QueryEnd::Abandoned) => {
                 Some(Err(Cause::operation("the query was cancelled; its remaining rows are lost")))
             }

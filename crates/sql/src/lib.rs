@@ -46,6 +46,7 @@ pub use self::planner::{
 };
 pub use self::query::explain::Explained;
 pub use self::query::fitted_rows::fitted_rows;
+pub use self::query::left_out::LeftOut;
 pub use self::query::opened::Opened;
 pub use self::query::past::{PastPipeline, PastRange, PastResults};
 pub use self::query::pipeline::Pipeline;

@@ -4,10 +4,10 @@ use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::bytes_of_rows;
 use tidemill_service::{Cancellation, RowStream, Session, Subscription, UnreadRows};
-use tidemill_sql::RowBatches;
+use tidemill_sql::{LeftOut, RowBatches};
 
 use crate::connections::end_at_once;
-use crate::report::{QUERY_CANCELED, Report};
+use crate::report::{QUERY_CANCELED, Report, SUCCESSFUL};
 use crate::values::{Column, columns};
 
 /// The answer to a statement.
@@ -63,6 +63,7 @@ pub(super) struct Rows {
     /// The first word of the tag.
     word: &'static str,
     given: u64,
+    left_out: Option<LeftOut>,
     cancellation: Cancellation,
     /// How often the session had been cancelled when the query began.
     requests: u32,
@@ -121,8 +122,19 @@ impl Rows {
     fn of(source: Option<Source>, schema: Option<SchemaRef>, word: &'static str, session: &Session) -> Rows {
         let (cancellation, unread) = (session.cancellation(), session.unread_rows());
         let (batch, columns, requests) = (None, None, cancellation.requests());
-        let (is_subscription, given) = (false, 0);
-        Rows { source, is_subscription, batch, unread, schema, columns, word, given, cancellation, requests }
+        Rows {
+            source,
+            is_subscription: false,
+            batch,
+            unread,
+            schema,
+            columns,
+            word,
+            given: 0,
+            left_out: None,
+            cancellation,
+            requests,
+        }
     }
 
     /// Begins to give a batch.
@@ -174,6 +186,9 @@ impl Rows {
         }
         match next {
             None => {
+                if let Some(Source::Coming(stream)) = &self.source {
+                    self.left_out = stream.left_out().cloned();
+                }
                 self.end();
                 Ok(false)
             }
@@ -228,6 +243,11 @@ impl Rows {
     pub fn abandon(&mut self) {
         end_at_once(&self.cancellation);
         self.end();
+    }
+
+    /// What the client is to learn of rows that are missing; once, at the end.
+    pub fn take_notice(&mut self) -> Option<Report> {
+        Some(Report::notice(SUCCESSFUL, self.left_out.take()?.sentence()))
     }
 
     pub fn tag(&self) -> String {

@@ -58,6 +58,7 @@ impl Conversation<'_> {
                 copied += batch.num_rows() as u64;
             }
             if rows.is_over() {
+                self.tell_of_missing_rows(&mut rows)?;
                 break;
             }
             self.look_at_client(&mut rows)?;

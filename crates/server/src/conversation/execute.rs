@@ -331,10 +331,18 @@ impl Conversation<'_> {
             // Who asks for some changes does not wait until there are as many.
             let is_enough = rows.is_subscription() && left < rows_max;
             if rows.is_over() || is_enough {
-                return Ok(());
+                return self.tell_of_missing_rows(rows);
             }
             self.look_at_client(rows)?;
             rows.advance()?;
+        }
+    }
+
+    /// Says of how many rows the answer knows nothing, at its end.
+    pub(super) fn tell_of_missing_rows(&mut self, rows: &mut Rows) -> Result<()> {
+        match rows.take_notice() {
+            Some(notice) => Ok(self.writer.report(&notice)?),
+            None => Ok(()),
         }
     }
 

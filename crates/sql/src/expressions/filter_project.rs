@@ -7,8 +7,9 @@ use datafusion::arrow::compute::{FilterBuilder, concat_batches, prep_null_mask_f
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use tidemill_engine::{
-    Cause, Cut, FaultLog, MemoryAccount, MemoryBudget, Transform, Transformed, bytes_of_rows,
+    Cause, Cut, FaultLog, Faults, MemoryAccount, MemoryBudget, Transform, Transformed, bytes_of_rows,
 };
+use tracing::warn;
 
 use crate::expressions::compiled::{Compiled, plain};
 use crate::limit_reached::stops;
@@ -157,7 +158,9 @@ impl Transform for FilterProject {
             return Ok(done);
         }
         let mut made = Made { rows: Vec::new(), causes: Vec::new(), account: self.memory.account() };
+        let before = self.faults.read().count;
         self.evaluate_by_halves(rows, 0, cut, &mut made)?;
+        log_faults(before, &self.faults.read());
         let rows = concat_batches(&self.output, &made.rows).map_err(|error| {
             Cause::resource(format!(
                 "what is computed for one batch of rows is too long: {error}; use smaller cycles (cycle_events)"
@@ -165,6 +168,15 @@ impl Transform for FilterProject {
             .with_source(error)
         })?;
         Ok(Transformed { rows, causes: Some(made.causes) })
+    }
+}
+
+/// Logs the first rows that could not be computed, and then each time that there are ten times as many.
+fn log_faults(before: u64, faults: &Faults) {
+    let magnitude = |count: u64| count.checked_ilog10();
+    if magnitude(before) != magnitude(faults.count) {
+        let (rows, sample) = (faults.count, faults.samples.last().map_or("", String::as_str));
+        warn!(rows, sample, "rows could not be computed and are left out");
     }
 }
 

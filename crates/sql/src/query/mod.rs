@@ -11,6 +11,7 @@ pub(crate) mod fragmented;
 pub(crate) mod gateway_parts;
 pub(crate) mod higher_priority_work;
 pub(crate) mod kept_deadline;
+pub(crate) mod left_out;
 pub(crate) mod limited;
 pub(crate) mod measurement;
 pub(crate) mod mending;

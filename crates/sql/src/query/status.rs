@@ -10,6 +10,7 @@ use tidemill_operators::watermark::LateRows;
 use crate::defined_functions::without_digests;
 use crate::logical::{header, shown_text};
 use crate::query::kept_deadline::KeptDeadline;
+use crate::query::left_out::LeftOut;
 use crate::query::run_text::run_text;
 use crate::text::wording::plain_values;
 
@@ -41,6 +42,11 @@ impl QueryStatus {
     /// NULL because it could not be computed, and no sink has refused a row. Rows that were late or skipped do not count.
     pub fn is_exact(&self) -> bool {
         [&self.faults, &self.null_results, &self.refused].into_iter().all(|faults| faults.count == 0)
+    }
+
+    /// What is missing from the results, because it could not be used; `None` if nothing is.
+    pub fn left_out(&self) -> Option<LeftOut> {
+        LeftOut::of(self)
     }
 
     /// Rows taken in.

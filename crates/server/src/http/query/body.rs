@@ -8,13 +8,13 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::Response;
 use hyper::body::{Body, Bytes, Frame};
-use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, TRAILER};
 use tidemill_service::Cancellation;
 use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
 
 use super::pieces::PieceReceiver;
-use super::worker::FinalPiece;
+use super::worker::{FinalPiece, LEFT_OUT};
 use crate::connections::end_at_once;
 use crate::http::answer::Answer;
 
@@ -67,6 +67,7 @@ impl RowsBody {
         let mut answer = Response::new(body.boxed_unsync());
         answer.headers_mut().insert(CONTENT_TYPE, content);
         answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        answer.headers_mut().insert(TRAILER, LEFT_OUT.into());
         answer
     }
 }
@@ -85,7 +86,9 @@ impl Body for RowsBody {
                 Some(Err(error)) => self.broken = Some((error, Box::pin(sleep(FLUSH_TIME)))),
                 piece => {
                     let piece = piece.transpose()?.or_else(|| self.final_piece.take());
-                    return Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))));
+                    let frame = piece.map(Frame::data);
+                    let frame = frame.or_else(|| self.final_piece.take_trailers().map(Frame::trailers));
+                    return Poll::Ready(frame.map(Ok));
                 }
             }
         }

@@ -7,6 +7,7 @@ use tidemill_connect::formats::encode::{TextEncoder, TextFormat};
 use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
+use tidemill_sql::LeftOut;
 
 use crate::http::answer::error;
 use crate::report::Report;
@@ -145,16 +146,25 @@ impl Encoder {
         Ok(bytes)
     }
 
-    /// What comes after the last row.
-    pub fn end(&mut self) -> Result<Vec<u8>, Cause> {
+    /// What comes after the last row, with what is missing from the rows, where the format has a place for it.
+    pub fn end(&mut self, left_out: Option<&LeftOut>) -> Result<Vec<u8>, Cause> {
+        let missing = left_out.map(|LeftOut { rows, null_results, samples }| {
+            json!({ "rows": rows, "null_results": null_results, "samples": samples })
+        });
         Ok(match self {
             Encoder::Lines(_) | Encoder::Csv(_) => Vec::new(),
-            Encoder::Document { .. } => b"],\n\"complete\":true}\n".to_vec(),
+            Encoder::Document { .. } => {
+                let missing = missing.map(|missing| format!(",\n\"left_out\":{missing}")).unwrap_or_default();
+                format!("],\n\"complete\":true{missing}}}\n").into_bytes()
+            }
             Encoder::Arrow(writer) => {
                 writer.finish().map_err(wrong)?;
                 std::mem::take(writer.get_mut())
             }
-            Encoder::Events { framing, .. } => framing.event("end", &json!({})),
+            Encoder::Events { framing, .. } => match missing {
+                Some(missing) => framing.event("end", &json!({ "left_out": missing })),
+                None => framing.event("end", &json!({})),
+            },
         })
     }
 

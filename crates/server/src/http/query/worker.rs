@@ -1,18 +1,18 @@
 //! The thread that answers a question.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::{Schema, SchemaRef};
 use tidemill_engine::bytes_of_rows;
-use tidemill_service::{Query, Reply, Session};
-use tidemill_sql::{Statement, StatementKind, parse};
+use tidemill_service::{Query, Reply, RowStream, Session};
+use tidemill_sql::{LeftOut, Statement, StatementKind, parse};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::encoding::{Encoder, Encoding, Failure};
@@ -25,20 +25,35 @@ use crate::text_rows::plan_table;
 
 /// Planning takes stack for each level of an expression.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
+/// The field after an answer that says how many rows and values are missing from it.
+pub(super) const LEFT_OUT: HeaderName = HeaderName::from_static("tidemill-left-out");
 /// How often a full queue is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The last piece of an answer, for which there is always room.
+/// The last piece of an answer, for which there is always room, and the fields that follow the answer.
 #[derive(Clone, Default)]
-pub(in crate::http) struct FinalPiece(Arc<Mutex<Option<Bytes>>>);
+pub(in crate::http) struct FinalPiece(Arc<Mutex<(Option<Bytes>, Option<HeaderMap>)>>);
 
 impl FinalPiece {
+    fn lock(&self) -> MutexGuard<'_, (Option<Bytes>, Option<HeaderMap>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn set(&self, piece: Vec<u8>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(piece.into());
+        self.lock().0 = Some(piece.into());
+    }
+
+    fn tell_of_missing_rows(&self, left_out: &LeftOut) {
+        let count = HeaderValue::from(left_out.rows + left_out.null_results);
+        self.lock().1 = Some(HeaderMap::from_iter([(LEFT_OUT, count)]));
     }
 
     pub fn take(&self) -> Option<Bytes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.lock().0.take()
+    }
+
+    pub fn take_trailers(&self) -> Option<HeaderMap> {
+        self.lock().1.take()
     }
 }
 
@@ -73,6 +88,17 @@ enum Rows {
     /// The plan of a query that was measured, perhaps until its time was up.
     Measured(Option<RecordBatch>),
     Coming(Box<dyn Iterator<Item = Result<RecordBatch, Report>>>),
+    Stream(Box<RowStream>),
+}
+
+impl Rows {
+    /// What is missing, at their end.
+    fn left_out(&self) -> Option<&LeftOut> {
+        match self {
+            Rows::Stream(stream) => stream.left_out(),
+            _ => None,
+        }
+    }
 }
 
 /// Rows, their columns unless these come with the answer, and the columns that identify a row that changes.
@@ -126,8 +152,7 @@ impl Worker {
                 let key = self.key(&query)?;
                 let stream = query.stream().map_err(Report::from)?;
                 let schema = stream.schema().cloned();
-                let stream = stream.map(|batch| batch.map_err(Report::from));
-                Ok((Rows::Coming(Box::new(stream)), schema, key))
+                Ok((Rows::Stream(Box::new(stream)), schema, key))
             }
             Reply::Changes(changes) => {
                 let schema = Some(SchemaRef::clone(changes.schema()));
@@ -185,7 +210,10 @@ impl Worker {
             if self.are_too_many(sent) {
                 return Err(self.too_many().into());
             }
-            let end = encoder.end().map_err(Report::from)?;
+            if let Some(left_out) = rows.left_out() {
+                self.final_piece.tell_of_missing_rows(left_out);
+            }
+            let end = encoder.end(rows.left_out()).map_err(Report::from)?;
             self.send(end)
         });
         match sending {
@@ -228,7 +256,8 @@ impl Worker {
         let batch = match rows {
             Rows::Measured(plan) => return Ok(plan.take()),
             Rows::Ready(batch) => Ok(batch.take()),
-            Rows::Coming(stream) => stream.next().transpose(),
+            Rows::Coming(rows) => rows.next().transpose(),
+            Rows::Stream(stream) => stream.next().transpose().map_err(Report::from),
         };
         if self.session.cancellation().requests() == 0 {
             let batch = batch?;
