@@ -25,12 +25,13 @@ use super::constant_in::with_constants_compared;
 use super::cross_joins::CrossJoins;
 use super::dates::with_times;
 use super::duration_totals::with_exact_durations;
-use super::durations::with_parts;
 use super::floats::{with_decimals_compared, with_one_nan, without_one_nan};
 use super::interval_lengths::with_lengths_compared;
 use super::opaque::{with_opaque, without_opaque};
+use super::read_patterns::with_times_read;
 use super::rounded_casts::with_rounded_casts;
 use super::select_before::SelectBefore;
+use super::time_casts::with_time_casts;
 use super::untyped_texts::with_values;
 use super::value_texts::with_texts;
 
@@ -76,8 +77,9 @@ fn by_rules(
 /// Casts compared or combined expressions to common types.
 pub(super) fn coerce(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
     let plan = with_rounded_casts(with_values(plan)?)?;
-    let plan = with_times(with_decimals_compared(with_lengths_compared(with_parts(
-        with_exact_durations(plan)?,
+    let plan = with_times(with_decimals_compared(with_lengths_compared(with_exact_durations(
+        with_times_read(plan)?,
     )?)?)?)?;
-    with_texts(with_constants_compared(Analyzer::new().execute_and_check(plan, options, |_, _| {})?)?)
+    let coerced = Analyzer::new().execute_and_check(plan, options, |_, _| {})?;
+    with_texts(with_time_casts(with_constants_compared(coerced)?)?)
 }

@@ -224,7 +224,7 @@ impl<'a> Provider<'a> {
         super::time_patterns::translate(&mut query)?;
         super::written_numbers::keep(&mut query);
         super::interval_texts::translate(&mut query);
-        super::time_zones::translate(&mut query);
+        super::time_zones::translate(&mut query)?;
         if let Some(replaced) = super::spelling::with_replaced_columns(&query)
             && let Err(error) = self.as_written(replaced)
             && is_unknown_column(&error)
@@ -235,7 +235,9 @@ impl<'a> Provider<'a> {
         super::check_order(&written)?;
         let plan = super::distinct_on::without_distinct_on(written.clone())?;
         super::check_repeatable(&plan)?;
-        Ok((written, super::optimize(plan, &self.options)?))
+        let optimized = super::optimize(plan, &self.options)?;
+        super::check_constants(&optimized)?;
+        Ok((written, optimized))
     }
 
     fn as_written(&self, query: ast::Query) -> Result<LogicalPlan> {
@@ -298,6 +300,7 @@ impl<'a> Provider<'a> {
         let plan = LogicalPlanBuilder::from(empty).project([expression])?.build()?;
         super::check_repeatable(&plan)?;
         let plan = super::optimize::coerce(plan, &self.options)?;
+        super::check_constants(&plan)?;
         Ok(plan.expressions().remove(0).unalias())
     }
 
@@ -310,7 +313,7 @@ impl<'a> Provider<'a> {
             super::time_patterns::translate(&mut expression)?;
             super::written_numbers::keep(&mut expression);
             super::interval_texts::translate(&mut expression);
-            super::time_zones::translate(&mut expression);
+            super::time_zones::translate(&mut expression)?;
             match plan_expression(expression, schema, self, parser_options()) {
                 Err(error) if spelling.after(&error).is_some() => {}
                 planned => return planned,

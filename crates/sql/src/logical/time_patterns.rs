@@ -16,7 +16,7 @@ use tidemill_trees::syntax::{Node, walk_expressions_mut};
 const WRITE: [&str; 2] = ["to_char", "date_format"];
 
 /// Functions whose arguments after the first are possible formats of a time.
-const READ: [&str; 7] = [
+pub(super) const READ: [&str; 7] = [
     "to_timestamp",
     "to_timestamp_seconds",
     "to_timestamp_millis",
@@ -204,7 +204,8 @@ fn postgres(pattern: &str, is_read: bool) -> std::result::Result<String, String>
         written.push_str(made);
         rest = behind;
     }
-    Ok(written)
+    // A fraction that is read may have any number of digits.
+    Ok(if is_read { written.replace(".%3f", "%.f").replace(".%6f", "%.f") } else { written })
 }
 
 fn known(text: &str, is_short: bool) -> Option<(usize, &'static str)> {
@@ -306,6 +307,7 @@ mod tests {
         ] {
             assert_eq!(postgres(pattern, false), Err(unknown.to_owned()), "{pattern}");
         }
+        assert_eq!(postgres("HH24:MI:SS.MS", true).as_deref(), Ok("%H:%M:%S%.f"));
         assert_eq!(postgres("DD Month YYYY", true).as_deref(), Ok("%d %B %Y"));
     }
 

@@ -4,11 +4,17 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
-use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef, IntervalUnit, SchemaRef};
 use datafusion::arrow::util::display::FormatOptions;
+use datafusion::common::DataFusionError;
 use tidemill_engine::Cause;
 
+use crate::expressions::compiled::plain;
+use crate::logical::time_casts::{check_numbers, intervals_of};
+
 /// The rows with all columns of a source: column `i` becomes that of number `places[i]`, and those without a place are NULL.
+///
+/// A number is no time, as in `CAST`.
 ///
 /// # Errors
 /// If a value does not fit its column. The error names the column.
@@ -37,16 +43,21 @@ pub fn fitted_rows(rows: &RecordBatch, places: &[usize], source: &SchemaRef) -> 
 }
 
 fn fitted(column: &ArrayRef, field: &FieldRef) -> Result<ArrayRef, Cause> {
-    let options = CastOptions { safe: false, format_options: FormatOptions::default() };
     let name = field.name();
-    let fitted = cast_with_options(column, field.data_type(), &options).map_err(|error| {
-        let said = error.to_string();
-        let said = said.trim_start_matches("Cast error: ").trim_start_matches("Parser error: ");
-        Cause::user(format!("{name}: {said}")).with_source(error)
-    })?;
+    let said = |error: DataFusionError| Cause::user(format!("{name}: {}", plain(&error))).with_source(error);
+    let fitted = cast_to_column(column, field.data_type()).map_err(said)?;
     if !field.is_nullable() && fitted.null_count() > 0 {
         Err(Cause::user(format!("{name}: the column is NOT NULL, and a row has NULL")))
     } else {
         Ok(fitted)
     }
+}
+
+fn cast_to_column(column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, DataFusionError> {
+    check_numbers(column.data_type(), wanted)?;
+    if column.data_type().is_string() && matches!(wanted, DataType::Interval(IntervalUnit::MonthDayNano)) {
+        return intervals_of(column, false);
+    }
+    let options = CastOptions { safe: false, format_options: FormatOptions::default() };
+    Ok(cast_with_options(column, wanted, &options)?)
 }

@@ -22,6 +22,7 @@ mod memory_source;
 mod places;
 mod pools;
 mod postgres_values;
+mod postgres_times;
 mod process_statements;
 mod robust;
 mod selections;

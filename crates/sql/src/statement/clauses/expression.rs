@@ -79,6 +79,7 @@ impl Clauses<'_> {
             Expr::Interval(interval) => self.interval(interval, expression),
             Expr::AtTimeZone { timestamp: _, time_zone } => match time_zone.as_ref() {
                 Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), span: _ }) => PLANNED,
+                Expr::Interval(_) => PLANNED,
                 other => {
                     self.node(other, "a time zone must be a string", "write AT TIME ZONE 'Europe/Berlin'")
                 }
