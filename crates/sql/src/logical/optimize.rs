@@ -28,6 +28,7 @@ use super::duration_totals::with_exact_durations;
 use super::floats::{with_decimals_compared, with_one_nan, without_one_nan};
 use super::interval_lengths::with_lengths_compared;
 use super::opaque::{with_opaque, without_opaque};
+use super::order_insensitive::{with_distinct_arguments, without_useless_orders};
 use super::read_patterns::with_times_read;
 use super::rounded_casts::with_rounded_casts;
 use super::select_before::SelectBefore;
@@ -78,8 +79,8 @@ fn by_rules(
 pub(super) fn coerce(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
     let plan = with_rounded_casts(with_values(plan)?)?;
     let plan = with_times(with_decimals_compared(with_lengths_compared(with_exact_durations(
-        with_times_read(plan)?,
+        with_times_read(without_useless_orders(plan)?)?,
     )?)?)?)?;
     let coerced = Analyzer::new().execute_and_check(plan, options, |_, _| {})?;
-    with_texts(with_time_casts(with_constants_compared(coerced)?)?)
+    with_distinct_arguments(with_texts(with_time_casts(with_constants_compared(coerced)?)?)?)
 }

@@ -225,6 +225,7 @@ impl<'a> Provider<'a> {
         super::written_numbers::keep(&mut query);
         super::interval_texts::translate(&mut query);
         super::time_zones::translate(&mut query)?;
+        super::series_rows::translate(&mut query);
         if let Some(replaced) = super::spelling::with_replaced_columns(&query)
             && let Err(error) = self.as_written(replaced)
             && is_unknown_column(&error)
