@@ -1,5 +1,5 @@
 //! Casts to and from dates, times and intervals, as in PostgreSQL: a local time has an instant also where clocks are changed, a bare
-//! number in a text counts the seconds of an interval, and a number is no time: nobody could tell whether it counts days, seconds or
+//! number in a text counts the seconds of an interval, and a number is not a time: nobody could tell whether it counts days, seconds or
 //! nanoseconds.
 
 use std::sync::Arc;

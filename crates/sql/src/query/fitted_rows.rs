@@ -14,7 +14,7 @@ use crate::logical::time_casts::{check_numbers, intervals_of};
 
 /// The rows with all columns of a source: column `i` becomes that of number `places[i]`, and those without a place are NULL.
 ///
-/// A number is no time, as in `CAST`.
+/// A number is not a time, as in `CAST`.
 ///
 /// # Errors
 /// If a value does not fit its column. The error names the column.

@@ -2,8 +2,6 @@
 
 use tidemill_engine::Faults;
 
-use super::status::QueryStatus;
-
 /// What is missing from the results of a query because it could not be used, for somebody who sees only the results.
 ///
 /// ```
@@ -26,8 +24,7 @@ pub struct LeftOut {
 }
 
 impl LeftOut {
-    pub(super) fn of(status: &QueryStatus) -> Option<LeftOut> {
-        let (rows, results) = (&status.faults, &status.null_results);
+    pub(super) fn of(rows: &Faults, results: &Faults) -> Option<LeftOut> {
         let samples =
             rows.samples.iter().chain(&results.samples).take(Faults::SAMPLES_MAX).cloned().collect();
         let left_out = LeftOut { rows: rows.count, null_results: results.count, samples };

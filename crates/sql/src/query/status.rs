@@ -46,7 +46,7 @@ impl QueryStatus {
 
     /// What is missing from the results, because it could not be used; `None` if nothing is.
     pub fn left_out(&self) -> Option<LeftOut> {
-        LeftOut::of(self)
+        LeftOut::of(&self.faults, &self.null_results)
     }
 
     /// Rows taken in.

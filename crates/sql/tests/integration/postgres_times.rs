@@ -59,8 +59,8 @@ fn expressions_of_times_have_the_values_of_postgresql() {
 /// A constant that is wrong is found when a query over a stream is planned, too, and not for each row.
 #[test]
 fn what_fails_for_every_row_is_refused_when_it_is_planned() {
-    let source = "CREATE SOURCE s (at TIMESTAMP, k VARCHAR, n BIGINT) WITH (connector = 'http', listen = '127.0.0.1:0', \
-                  format = 'ndjson');";
+    let source = "CREATE SOURCE s (at TIMESTAMP, k VARCHAR, n BIGINT) \
+                  WITH (connector = 'http', listen = '127.0.0.1:0', format = 'ndjson');";
     for (expression, reason) in [
         ("date_trunc('foo', at)", "date_trunc has no unit 'foo'"),
         ("extract(foo FROM at)", "extract has no part 'foo'"),
