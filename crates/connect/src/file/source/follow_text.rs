@@ -144,7 +144,7 @@ impl FollowedText {
             return Ok(if is_displaced(entry)? { ReadOutcome::Displaced } else { ReadOutcome::AtEnd });
         }
         if self.file.is_none() {
-            let look = self.open(entry)?;
+            let look = self.open(entry, faults)?;
             if look != ReadOutcome::AtEnd || self.file.is_none() {
                 return Ok(look);
             }
@@ -152,7 +152,7 @@ impl FollowedText {
         self.check_growth(entry, faults)
     }
 
-    fn open(&mut self, entry: &Entry) -> Result<ReadOutcome, Cause> {
+    fn open(&mut self, entry: &Entry, faults: &mut Faults) -> Result<ReadOutcome, Cause> {
         let place = entry.path.display().to_string();
         let failed = |error: std::io::Error| failed(&place, error);
         let mut file = match File::open(&entry.path) {
@@ -164,7 +164,12 @@ impl FollowedText {
         if identity(&file.metadata().map_err(failed)?) != entry.identity {
             return Ok(ReadOutcome::Displaced);
         }
-        if let Some(start) = self.start.take() {
+        if let Some(mut start) = self.start.take() {
+            // Since it was found, another file may have taken its name and its inode.
+            if !start.prints.are_of(&mut file).map_err(failed)? {
+                faults.notice(format!("{place}: the file was replaced; reading begins at its start"));
+                start = FileOffset::start(entry.path.clone(), entry.identity);
+            }
             self.begin(&place, &mut file, &start)?;
         }
         file.seek(SeekFrom::Start(self.track.decoded)).map_err(failed)?;
