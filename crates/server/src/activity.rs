@@ -1,5 +1,6 @@
 //! What a session of a server is doing, and how others end it.
 
+use std::net::SocketAddr;
 use std::time::SystemTime;
 
 /// Of a longer statement, the beginning is shown.
@@ -12,8 +13,11 @@ pub(crate) struct Activity {
     pub process: i32,
     pub user: String,
     pub application: String,
-    /// The address of its client.
-    pub client: String,
+    pub client_address: SocketAddr,
+    /// The address at which it has reached this server.
+    pub server_address: SocketAddr,
+    /// Whether its connection is encrypted.
+    pub is_encrypted: bool,
     pub began: SystemTime,
     /// What it executes, or has executed last.
     pub statement: String,
@@ -23,6 +27,11 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
+    /// The address of its client, without the port.
+    pub fn client(&self) -> String {
+        self.client_address.ip().to_canonical().to_string()
+    }
+
     /// It executes a statement from now on.
     pub fn execute(&mut self, statement: &str) {
         self.statement = statement.chars().take(STATEMENT_CHARACTERS_MAX).collect();

@@ -5,7 +5,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::net::Shutdown;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tidemill_service::Cancellation;
 
@@ -15,6 +15,8 @@ use crate::client_stream::ClientStream;
 /// The open connections.
 pub(crate) struct Connections {
     sessions_max: usize,
+    /// When the server began.
+    began: SystemTime,
     state: Mutex<State>,
     /// A connection has become a session or is closed, or the server ends.
     changed: Condvar,
@@ -50,7 +52,17 @@ pub(crate) struct ConnectionKey {
 
 impl Connections {
     pub fn new(sessions_max: usize) -> Connections {
-        Connections { sessions_max, state: Mutex::default(), changed: Condvar::new() }
+        Connections {
+            sessions_max,
+            began: SystemTime::now(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Returns when the server began.
+    pub fn began(&self) -> SystemTime {
+        self.began
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

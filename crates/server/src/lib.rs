@@ -29,6 +29,7 @@ mod deadlines;
 mod exposure;
 mod http;
 mod identity;
+mod ignored_settings;
 mod inbox;
 mod log;
 mod login;

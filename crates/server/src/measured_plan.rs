@@ -8,7 +8,7 @@ use tidemill_service::{Execution, Phase, Query, QueryEnd};
 use tidemill_sql::QueryStatus;
 
 use crate::report::{QUERY_CANCELED, Report};
-use crate::text_rows::plan_table;
+use crate::text_rows::plan_rows;
 
 /// How often a running query is looked at.
 const LOOK: Duration = Duration::from_millis(5);
@@ -18,7 +18,11 @@ const LOOK: Duration = Duration::from_millis(5);
 ///
 /// # Errors
 /// If the query fails, or is cancelled before anything was measured.
-pub(crate) fn measured_plan(query: Query, is_cancelled: impl Fn() -> bool) -> Result<RecordBatch, Report> {
+pub(crate) fn measured_plan(
+    query: Query,
+    is_json: bool,
+    is_cancelled: impl Fn() -> bool,
+) -> Result<RecordBatch, Report> {
     let explained = query.explained();
     let mut execution = query.start_without_rows().map_err(Report::from)?;
     while !is_cancelled() && execution.advance() == Phase::Running {
@@ -26,7 +30,7 @@ pub(crate) fn measured_plan(query: Query, is_cancelled: impl Fn() -> bool) -> Re
     }
     let status = if is_cancelled() { execution.running().status() } else { finished(execution)? };
     let status = status.ok_or_else(|| Report::error(QUERY_CANCELED, "the query was cancelled"))?;
-    Ok(plan_table(&explained.with(&status)))
+    Ok(plan_rows(&explained.with(&status), is_json))
 }
 
 /// The last status of a query that has taken in everything.

@@ -1,7 +1,9 @@
 //! Settings that clients of PostgreSQL expect of a session, beside those of the language.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::ignored_settings::IGNORED;
 use crate::statement_timeout::{milliseconds, shown, time};
 
 /// What a setting may be.
@@ -20,7 +22,10 @@ use Accepts::{Anything, Only, Time};
 const SERVER_VERSION: &str = concat!("15.0 (Tidemill ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Name, first value, what it may be, and whether clients are told about it.
-const KNOWN: &[(&str, &str, Accepts, bool)] = &[
+type Setting = (&'static str, &'static str, Accepts, bool);
+
+/// The settings that mean something.
+const KNOWN: &[Setting] = &[
     ("application_name", "", Anything, true),
     ("bytea_output", "hex", Only(&["hex"]), false),
     ("client_encoding", "UTF8", Only(&["utf8", "utf-8", "unicode"]), true),
@@ -38,6 +43,7 @@ const KNOWN: &[(&str, &str, Accepts, bool)] = &[
     ("lock_timeout", "0", Only(&["0"]), false),
     ("max_index_keys", "32", Only(&["32"]), false),
     ("max_identifier_length", "63", Only(&["63"]), false),
+    ("role", "none", Only(&["none"]), false),
     ("row_security", "on", Anything, false),
     ("search_path", "public", Anything, false),
     ("server_encoding", "UTF8", Only(&["utf8"]), true),
@@ -58,6 +64,9 @@ pub(crate) struct SessionSettings {
     values: Vec<String>,
     /// As they were when the session began: what `RESET` returns to.
     first: Vec<String>,
+    /// Those that mean nothing here and have another value than their first one; and as they were when the session began.
+    ignored: BTreeMap<&'static str, String>,
+    first_ignored: BTreeMap<&'static str, String>,
 }
 
 /// The settings of a command line: `-c name=value`, `-cname=value`, `--name=value`.
@@ -73,11 +82,21 @@ fn place(name: &str) -> Option<usize> {
     KNOWN.iter().position(|(known, ..)| known.eq_ignore_ascii_case(name))
 }
 
+/// A setting that means nothing here, and its first value.
+fn ignored(name: &str) -> Option<(&'static str, &'static str)> {
+    IGNORED.iter().copied().find(|(known, _)| known.eq_ignore_ascii_case(name))
+}
+
 impl SessionSettings {
     /// As the first message of a client has them. What cannot be is left as it is: the client is told what holds.
     pub fn new(parameters: &[(String, String)], is_owner: bool) -> SessionSettings {
         let values = KNOWN.iter().map(|(_, value, ..)| (*value).to_owned()).collect();
-        let mut settings = SessionSettings { values, first: Vec::new() };
+        let mut settings = SessionSettings {
+            values,
+            first: Vec::new(),
+            ignored: BTreeMap::new(),
+            first_ignored: BTreeMap::new(),
+        };
         settings.put("is_superuser", if is_owner { "on" } else { "off" });
         for (name, value) in parameters {
             match name.as_str() {
@@ -91,6 +110,7 @@ impl SessionSettings {
             }
         }
         settings.first = settings.values.clone();
+        settings.first_ignored = settings.ignored.clone();
         settings
     }
 
@@ -102,12 +122,16 @@ impl SessionSettings {
 
     /// Whether there is a setting of this name.
     pub fn is_known(name: &str) -> bool {
-        place(name).is_some()
+        place(name).is_some() || ignored(name).is_some()
     }
 
     /// The value of a setting.
     pub fn get(&self, name: &str) -> Option<&str> {
-        place(name).map(|place| &*self.values[place])
+        if let Some(place) = place(name) {
+            return Some(&self.values[place]);
+        }
+        let (name, value) = ignored(name)?;
+        Some(self.ignored.get(name).map_or(value, String::as_str))
     }
 
     /// How long a statement may take; `None`: as long as it likes.
@@ -122,7 +146,10 @@ impl SessionSettings {
 
     /// All settings, by name.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        KNOWN.iter().zip(&self.values).map(|((name, ..), value)| (*name, &**value))
+        let ignored = IGNORED
+            .iter()
+            .map(|(name, value)| (*name, self.ignored.get(name).map_or(*value, String::as_str)));
+        KNOWN.iter().zip(&self.values).map(|((name, ..), value)| (*name, &**value)).chain(ignored)
     }
 
     /// The settings that clients are told about.
@@ -143,6 +170,14 @@ impl SessionSettings {
         name: &str,
         value: Option<&str>,
     ) -> Result<Option<(&'static str, &str)>, String> {
+        if let Some((name, _)) = ignored(name) {
+            let value = value.or(self.first_ignored.get(name).map(String::as_str));
+            match value.map(str::to_owned) {
+                Some(value) => self.ignored.insert(name, value),
+                None => self.ignored.remove(name),
+            };
+            return Ok(None);
+        }
         let Some(place) = place(name) else { return Err(format!("there is no setting '{name}'")) };
         let (name, _, accepts, is_reported) = KNOWN[place];
         match value {

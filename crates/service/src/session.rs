@@ -272,7 +272,7 @@ impl Session {
         if let Some((explained, alter)) = Session::explained_alter(statement) {
             return Ok(Reply::Text(self.explain_alter(explained, alter)?));
         }
-        if let StatementKind::Explain { analyze: false, statement: explained } = &statement.kind
+        if let StatementKind::Explain { analyze: false, statement: explained, .. } = &statement.kind
             && self.replaces(explained).is_some()
         {
             let replacement = self.describe_replacement(explained)?;

@@ -1,12 +1,16 @@
 //! Cursors of a session.
 
+use std::time::SystemTime;
+
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::Statement;
 
 use super::answer::{Answer, Fetch, Rows};
 use super::cursor_statement::CursorStatement;
 use super::limits::check_room;
+use super::prepared::PreparedStatement;
 use super::{Conversation, Result};
+use crate::pg_catalog::{OpenCursor, OpenPrepared, OpenStatements};
 use crate::report::{
     DUPLICATE_CURSOR, INVALID_CURSOR_NAME, NO_ACTIVE_TRANSACTION, Report, WRONG_OBJECT_TYPE,
 };
@@ -19,6 +23,9 @@ pub(super) struct Cursor {
     schema: SchemaRef,
     /// Whether it outlives the transaction.
     is_held: bool,
+    /// The text of its query.
+    statement: String,
+    declared: SystemTime,
 }
 
 impl Cursor {
@@ -67,7 +74,8 @@ impl Conversation<'_> {
                 known.ok_or_else(|| Report::error(WRONG_OBJECT_TYPE, "a cursor needs a query"))?
             }
         };
-        self.cursors.insert(name.to_owned(), Cursor { rows, schema, is_held });
+        let (statement, declared) = (query.text.clone(), SystemTime::now());
+        self.cursors.insert(name.to_owned(), Cursor { rows, schema, is_held, statement, declared });
         Ok(Answer::Done("DECLARE CURSOR".to_owned()))
     }
 
@@ -93,6 +101,33 @@ impl Conversation<'_> {
         // After an error it is gone, as its query is.
         self.cursors.insert(name, cursor);
         Ok(self.writer.complete(&tag)?)
+    }
+
+    /// Executes a cursor as a portal: sends its next rows, at most `rows_max`; 0: all. `None`: there is no such cursor.
+    pub(super) fn execute_cursor(&mut self, name: &str, rows_max: usize) -> Option<Result<()>> {
+        let columns = self.columns_of_cursor(name, &[]).ok()?;
+        Some(self.fetch(Fetch { name: name.to_owned(), rows_max, is_move: false, columns }, true))
+    }
+
+    /// Returns the cursors and prepared statements, as `pg_cursors` and `pg_prepared_statements` list them.
+    pub(super) fn open_statements(&self) -> OpenStatements {
+        let cursor = |(name, cursor): (&String, &Cursor)| OpenCursor {
+            name: name.clone(),
+            statement: cursor.statement.clone(),
+            is_held: cursor.is_held,
+            is_scrollable: false,
+            created: cursor.declared,
+        };
+        let text =
+            |prepared: &PreparedStatement| prepared.wanted.as_ref()?.query().map(|query| query.text.clone());
+        let named = self.statements.iter().filter(|(name, _)| !name.is_empty());
+        let prepared = named
+            .map(|(name, prepared)| OpenPrepared {
+                name: name.clone(),
+                statement: text(prepared).unwrap_or_default(),
+            })
+            .collect();
+        OpenStatements { cursors: self.cursors.iter().map(cursor).collect(), prepared }
     }
 
     /// The columns of the rows that are fetched from a cursor.

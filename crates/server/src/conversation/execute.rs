@@ -14,7 +14,7 @@ use crate::report::{
     ACTIVE_TRANSACTION, IN_FAILED_TRANSACTION, INVALID_STATEMENT_NAME, NO_ACTIVE_TRANSACTION, NOT_SUPPORTED,
     QUERY_CANCELED, Report, SUCCESSFUL, UNDEFINED_SETTING,
 };
-use crate::text_rows::{plan_table, text_table};
+use crate::text_rows::{plan_rows, text_table};
 use crate::values::write_value;
 use crate::wire::TransactionStatus;
 use crate::{pg_catalog, running};
@@ -122,8 +122,11 @@ impl Conversation<'_> {
                 Ok(Answer::Rows(Rows::ready(rows, word, &self.session)?))
             }
             Reply::Batches(batches) => Ok(Answer::Rows(Rows::computed(batches, &self.session))),
-            Reply::Text(text) => Ok(Answer::Rows(Rows::ready(plan_table(&text), "EXPLAIN", &self.session)?)),
-            Reply::Analyze(query) => self.analyze(query),
+            Reply::Text(text) => {
+                let rows = plan_rows(&text, statement.kind.is_explained_in_json());
+                Ok(Answer::Rows(Rows::ready(rows, "EXPLAIN", &self.session)?))
+            }
+            Reply::Analyze(query) => self.analyze(query, statement.kind.is_explained_in_json()),
             Reply::Changes(changes) => Ok(Answer::Rows(Rows::changes(*changes, &self.session))),
             Reply::Query(query) => {
                 if query.outputs().iter().any(|output| output.table_key.is_some()) {
@@ -153,8 +156,11 @@ impl Conversation<'_> {
     pub(super) fn catalogue_planner(&mut self, statement: &Statement, acts: bool) -> Option<Planner> {
         match statement.kind {
             StatementKind::Query(..) => {
-                let sessions = self.sessions(acts);
-                pg_catalog::planner(&mut self.session, &self.settings, &sessions, statement)
+                if !pg_catalog::is_named_in(statement) {
+                    return None;
+                }
+                let (sessions, open) = (self.sessions(acts), self.open_statements());
+                pg_catalog::planner(&mut self.session, &self.settings, &sessions, &open, statement)
             }
             _ => None,
         }
@@ -207,6 +213,13 @@ impl Conversation<'_> {
                     self.settings.all().map(|(name, value)| (name.to_owned(), value.to_owned())).unzip();
                 self.shown(own, vec![names, values])
             }
+            OwnStatement::ShowCreate(name) => match self.session.catalog().definition_of(name) {
+                Some(text) => self.shown(own, vec![vec![name.clone()], vec![text]]),
+                None => {
+                    let report = Report::error("42P01", format!("there is no '{name}'"));
+                    Err(report.with_hint("SHOW SOURCES, SHOW VIEWS and SHOW SINKS list what there is").into())
+                }
+            },
             OwnStatement::ShowQueries => self.shown_rows(own, self.shared.runtime.status_tables().queries),
             OwnStatement::ShowFragments => {
                 self.shown_rows(own, self.shared.runtime.status_tables().fragments)
@@ -252,6 +265,16 @@ impl Conversation<'_> {
             }
             OwnStatement::ShowSessions => self.show_sessions(own),
             OwnStatement::Cancel(session) => self.cancel(*session),
+            OwnStatement::Maintain(tag, relations) => {
+                let known = self.session.names();
+                match relations.iter().find(|relation| !known.contains(relation)) {
+                    Some(unknown) => {
+                        let message = format!("there is no source, table or view '{unknown}'");
+                        Err(Report::error("42P01", message).into())
+                    }
+                    None => done(tag),
+                }
+            }
             OwnStatement::Nothing(tag) => done(tag),
         }
     }
@@ -295,7 +318,7 @@ impl Conversation<'_> {
                 activity.process.to_string(),
                 activity.user.clone(),
                 activity.application.clone(),
-                activity.client.clone(),
+                activity.client(),
                 activity.state().to_owned(),
                 format!("{seconds:.3}"),
                 sessions.statement_of(&activity),

@@ -13,7 +13,7 @@ use super::prepared::PreparedStatement;
 use super::wanted::Wanted;
 use super::{Conversation, Result};
 use crate::report::{DUPLICATE_STATEMENT, INVALID_VALUE, NOT_SUPPORTED, PROTOCOL_VIOLATION, Report};
-use crate::text_rows::plan_table;
+use crate::text_rows::plan_rows;
 use crate::values::{Column, columns, kind_of_parameter, parameter, write_value};
 
 impl Conversation<'_> {
@@ -53,7 +53,7 @@ impl Conversation<'_> {
             let message = format!("'{name}' is planned each time that it is executed");
             Report::error(NOT_SUPPORTED, message).with_hint("EXPLAIN SELECT ..., with the values")
         })?;
-        Ok(Answer::Rows(Rows::ready(plan_table(&text), "EXPLAIN", &self.session)?))
+        Ok(Answer::Rows(Rows::ready(plan_rows(&text, false), "EXPLAIN", &self.session)?))
     }
 
     /// The columns of the rows of a statement that was prepared; `None` if it gives none.

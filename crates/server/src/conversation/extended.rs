@@ -151,7 +151,11 @@ impl Conversation<'_> {
                 self.write_columns(columns.as_deref())
             }
             Target::Portal(name) => {
-                let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
+                let Some(portal) = self.portals.get(name) else {
+                    // DECLARE makes a portal, too.
+                    let columns = self.columns_of_cursor(name, &[]).map_err(|_| no_portal(name))?;
+                    return self.write_columns(Some(&columns));
+                };
                 let (wanted, formats) = (portal.wanted.clone(), portal.formats.clone());
                 let columns = match &portal.columns {
                     Some(columns) => Some(columns.clone()),
@@ -229,7 +233,9 @@ impl Conversation<'_> {
     }
 
     pub(super) fn execute_portal(&mut self, name: &str, rows_max: usize) -> Result<()> {
-        let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+        let Some(mut portal) = self.portals.remove(name) else {
+            return self.execute_cursor(name, rows_max).unwrap_or_else(|| Err(no_portal(name).into()));
+        };
         let executed = self.execute_taken(&mut portal, rows_max);
         if executed.is_ok() {
             self.portals.insert(name.to_owned(), portal);
@@ -289,7 +295,10 @@ impl Conversation<'_> {
     pub(super) fn close(&mut self, target: &Target) -> Result<()> {
         match target {
             Target::Statement(name) => drop(self.statements.remove(name)),
-            Target::Portal(name) => drop(self.portals.remove(name)),
+            Target::Portal(name) => {
+                drop(self.portals.remove(name));
+                drop(self.cursors.remove(name));
+            }
         }
         Ok(self.writer.close_complete()?)
     }

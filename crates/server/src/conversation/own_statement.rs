@@ -4,7 +4,7 @@ use tidemill_service::StatusTables;
 
 use super::savepoints::SavepointStatement;
 use super::user_statement::UserStatement;
-use super::words::name;
+use super::words::{folded, name};
 use crate::report::{NOT_SUPPORTED, Report, SYNTAX_ERROR};
 use crate::session_settings::SessionSettings;
 
@@ -32,6 +32,8 @@ pub(crate) enum OwnStatement {
     Show(String),
     ShowAll,
     ShowQueries,
+    /// The statement that has defined something.
+    ShowCreate(String),
     /// Where the rows of materialized views are.
     ShowFragments,
     /// What enters where, and how long its cycles take.
@@ -45,6 +47,9 @@ pub(crate) enum OwnStatement {
     /// Forgets prepared statements: this one, or all.
     Deallocate(Option<String>),
     DiscardAll,
+    /// Asks for what is always so here, for these relations: rows are counted and views are kept up to date as rows come. With the words
+    /// to which it is answered.
+    Maintain(&'static str, Vec<String>),
     /// Has no effect here, and is answered with these words.
     Nothing(&'static str),
 }
@@ -73,12 +78,27 @@ impl OwnStatement {
             ["SET", "TRANSACTION", ..] | ["SET", "SESSION", "CHARACTERISTICS", ..] => {
                 OwnStatement::Nothing("SET")
             }
+            ["SET", "ROLE", role @ ..] | ["SET", "LOCAL" | "SESSION", "ROLE", role @ ..] => {
+                return Some(set_role(role));
+            }
+            ["RESET", "ROLE"] | ["RESET", "SESSION", "AUTHORIZATION"] => OwnStatement::Nothing("RESET"),
+            ["SET", "SESSION", "AUTHORIZATION", role @ ..] => return Some(set_role(role)),
+            ["ANALYZE" | "ANALYSE", ..] => OwnStatement::Maintain("ANALYZE", relations(words)),
+            ["VACUUM", ..] => OwnStatement::Maintain("VACUUM", relations(words)),
+            ["REFRESH", "MATERIALIZED", "VIEW", ..] => {
+                OwnStatement::Maintain("REFRESH MATERIALIZED VIEW", relations(&words[3..]))
+            }
             ["SET", "LOCAL", ..] => return set(&words[2..], true),
             ["SET", "SESSION", ..] => return set(&words[2..], false),
             ["SET", ..] => return set(&words[1..], false),
             ["RESET", "ALL"] => OwnStatement::ResetAll,
             ["RESET", _] if SessionSettings::is_known(&name(&words[1])) => {
                 OwnStatement::Set { name: name(&words[1]), value: None, is_local: false }
+            }
+            ["SHOW", "CREATE", _]
+            | ["SHOW", "CREATE", _, _]
+            | ["SHOW", "CREATE", "MATERIALIZED", "VIEW", _] => {
+                OwnStatement::ShowCreate(words.last().map(|word| folded(word)).unwrap_or_default())
             }
             ["SHOW", "ALL"] => OwnStatement::ShowAll,
             ["SHOW", "QUERIES"] => OwnStatement::ShowQueries,
@@ -116,6 +136,7 @@ impl OwnStatement {
         match self {
             OwnStatement::Show(name) => Some(vec![name]),
             OwnStatement::ShowAll => Some(vec!["name", "setting"]),
+            OwnStatement::ShowCreate(_) => Some(vec!["name", "create_statement"]),
             OwnStatement::ShowSessions => Some(SESSION_COLUMNS.to_vec()),
             OwnStatement::ShowUsers => Some(vec!["name", "role"]),
             OwnStatement::ShowFragments => Some(StatusTables::FRAGMENT_COLUMNS.to_vec()),
@@ -138,6 +159,53 @@ fn value(words: &[String]) -> String {
         text = text + if is_apart { " " } else { "" } + &word;
     }
     text
+}
+
+/// `SET ROLE`: everybody acts as himself.
+fn set_role(role: &[&str]) -> Result<OwnStatement, Report> {
+    match role {
+        ["NONE" | "DEFAULT"] => Ok(OwnStatement::Nothing("SET")),
+        _ => {
+            let report = Report::error(NOT_SUPPORTED, "a session acts as the user who has logged in");
+            Err(report.with_hint("log in as the other user, or SET ROLE NONE"))
+        }
+    }
+}
+
+/// The relations that a statement of maintenance names, without its options: `VACUUM (ANALYZE) a, b (x)`.
+fn relations(words: &[String]) -> Vec<String> {
+    const OPTIONS: [&str; 12] = [
+        "ANALYZE",
+        "ANALYSE",
+        "VACUUM",
+        "VERBOSE",
+        "FULL",
+        "FREEZE",
+        "SKIP_LOCKED",
+        "CONCURRENTLY",
+        "WITH",
+        "NO",
+        "DATA",
+        "ONLY",
+    ];
+    let (mut depth, mut named, mut after_period) = (0_usize, Vec::new(), false);
+    for word in words {
+        match word.as_str() {
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            "," => {}
+            "." => after_period = true,
+            _ if depth > 0 || OPTIONS.iter().any(|option| word.eq_ignore_ascii_case(option)) => {}
+            word => {
+                // The last part of a name is that of the relation.
+                if std::mem::take(&mut after_period) {
+                    named.pop();
+                }
+                named.push(folded(word));
+            }
+        }
+    }
+    named
 }
 
 /// What follows `SET`; `None` if it is a setting of the language.
@@ -202,6 +270,23 @@ mod tests {
             savepoint(SavepointStatement::RollbackTo("s".into()))
         );
         assert_eq!(read("RELEASE SAVEPOINT s"), savepoint(SavepointStatement::Release("s".into())));
+        let maintain = |tag, names: &[&str]| {
+            Some(OwnStatement::Maintain(tag, names.iter().map(|name| (*name).to_owned()).collect()))
+        };
+        assert_eq!(read("analyze"), maintain("ANALYZE", &[]));
+        assert_eq!(
+            read("VACUUM (ANALYZE, VERBOSE) Prices (id), public.\"B\""),
+            maintain("VACUUM", &["prices", "B"])
+        );
+        assert_eq!(
+            read("REFRESH MATERIALIZED VIEW CONCURRENTLY v WITH NO DATA"),
+            maintain("REFRESH MATERIALIZED VIEW", &["v"])
+        );
+        assert_eq!(read("SHOW CREATE MATERIALIZED VIEW \"V\""), Some(OwnStatement::ShowCreate("V".into())));
+        assert_eq!(read("SHOW CREATE TABLE V"), Some(OwnStatement::ShowCreate("v".into())));
+        assert_eq!(read("SET ROLE NONE"), Some(OwnStatement::Nothing("SET")));
+        assert_eq!(read("SET ROLE ada"), None);
+        assert_eq!(read("SET jit = off"), set("jit", Some("off")));
         assert_eq!(read("SELECT 1"), None);
     }
 }

@@ -98,10 +98,13 @@ impl Wanted {
     }
 
     /// The query, if it can be executed any number of times without anything but its values being different: it calls nothing that
-    /// changes a setting.
+    /// changes a setting, and its plan does not depend on them.
     pub fn repeatable_query(&self) -> Option<&Statement> {
         match self {
-            Wanted::Statement(statement) if matches!(statement.kind, StatementKind::Query(..)) => {
+            Wanted::Statement(statement)
+                if matches!(statement.kind, StatementKind::Query(..))
+                    && !statement.has_constant_parameters() =>
+            {
                 statement.setting_calls().is_ok_and(|calls| calls.is_empty()).then_some(statement)
             }
             _ => None,

@@ -11,12 +11,14 @@ use tidemill_engine::arrow::schema::DataType;
 use tidemill_sql::Planner;
 
 use super::numbers::{oid, type_number};
+use super::parsed_names;
 use super::relations::Relations;
+use super::system_columns;
 use crate::session_settings::SessionSettings;
-use crate::values::TYPES;
+use crate::values::{Kind, MODIFIER_HEAD, TYPES};
 
 /// The functions that there are.
-pub(super) const NAMES: [&str; 41] = [
+pub(super) const NAMES: [&str; 60] = [
     "col_description",
     "current_catalog",
     "current_database",
@@ -28,26 +30,42 @@ pub(super) const NAMES: [&str; 41] = [
     "obj_description",
     "parse_ident",
     "pg_advisory_unlock_all",
+    "pg_conf_load_time",
+    "pg_database_size",
     "pg_encoding_to_char",
     "pg_expandarray",
     "pg_function_is_visible",
     "pg_get_constraintdef",
+    "pg_current_xact_id",
     "pg_get_expr",
     "pg_get_function_arguments",
     "pg_get_function_identity_arguments",
     "pg_get_function_result",
+    "pg_get_functiondef",
     "pg_get_indexdef",
+    "pg_get_partkeydef",
+    "pg_get_ruledef",
+    "pg_get_triggerdef",
     "pg_get_userbyid",
     "pg_get_viewdef",
+    "pg_indexes_size",
     "pg_is_in_recovery",
+    "pg_my_temp_schema",
+    "pg_postmaster_start_time",
     "pg_relation_size",
     "pg_series",
     "pg_size_pretty",
     "pg_subscripts",
+    "pg_stat_get_dead_tuples",
+    "pg_stat_get_live_tuples",
+    "pg_stat_get_numscans",
     "pg_table_is_visible",
     "pg_table_size",
+    "pg_tablespace_location",
+    "pg_tablespace_size",
     "pg_total_relation_size",
     "pg_type_is_visible",
+    "pg_typeof",
     "quote_ident",
     "quote_literal",
     "quote_nullable",
@@ -57,6 +75,9 @@ pub(super) const NAMES: [&str; 41] = [
     "shobj_description",
     "to_regclass",
     "to_regtype",
+    "transaction_age",
+    "txid_current",
+    "type_names",
     "version",
 ];
 
@@ -64,7 +85,12 @@ const NUMBER: DataType = DataType::Int64;
 const TEXT: DataType = DataType::Utf8;
 
 /// Registers all of them.
-pub(super) fn register(planner: &mut Planner, relations: &Relations, settings: &SessionSettings) {
+pub(super) fn register(
+    planner: &mut Planner,
+    relations: &Relations,
+    settings: &SessionSettings,
+    catalogue_version: i64,
+) {
     let version = format!("PostgreSQL {}", settings.get("server_version").unwrap_or_default());
     for (name, value) in [
         ("version", version.as_str()),
@@ -85,7 +111,7 @@ pub(super) fn register(planner: &mut Planner, relations: &Relations, settings: &
             Ok(Arc::new(BooleanArray::from(vec![true; arguments[0].len()])) as ArrayRef)
         });
     }
-    for name in ["pg_relation_size", "pg_table_size", "pg_total_relation_size"] {
+    for name in ["pg_relation_size", "pg_table_size", "pg_total_relation_size", "pg_indexes_size"] {
         planner.register_function(name, vec![NUMBER], NUMBER, |arguments| {
             Ok(numbers(vec![Some(0); arguments[0].len()]))
         });
@@ -93,32 +119,67 @@ pub(super) fn register(planner: &mut Planner, relations: &Relations, settings: &
     let user = relations.user.clone();
     of_number(planner, "pg_get_userbyid", move |_| Some(user.clone()));
     of_number(planner, "pg_encoding_to_char", |_| Some("UTF8".to_owned()));
+    of_number(planner, "pg_tablespace_location", |_| Some(String::new()));
+    for name in
+        ["pg_tablespace_size", "pg_stat_get_numscans", "pg_stat_get_live_tuples", "pg_stat_get_dead_tuples"]
+    {
+        planner.register_function(name, vec![NUMBER], NUMBER, |arguments| {
+            Ok(numbers(vec![Some(0); arguments[0].len()]))
+        });
+    }
+    planner.register_function("pg_database_size", vec![TEXT], NUMBER, |arguments| {
+        Ok(numbers(vec![Some(0); arguments[0].len()]))
+    });
+    // A session has no schema of its own.
+    planner.register_function("pg_my_temp_schema", vec![], NUMBER, |_| Ok(numbers([Some(0)])));
     of_number(planner, "pg_size_pretty", |bytes| Some(format!("{bytes} bytes")));
     let names: BTreeMap<i64, String> =
         relations.relations.iter().map(|relation| (oid(&relation.name), relation.name.clone())).collect();
     let numbers_of: BTreeMap<String, i64> = names.iter().map(|(oid, name)| (name.clone(), *oid)).collect();
+    let queries = relations.queries.clone();
+    planner.register_function("pg_get_viewdef", vec![NUMBER, DataType::Boolean], TEXT, move |arguments| {
+        let query = |number: i64| {
+            queries.iter().find(|(name, _)| oid(name) == number).map(|(_, query)| query.clone())
+        };
+        Ok(texts(arguments[0].as_primitive::<Int64Type>().iter().map(|number| query(number?))))
+    });
     of_number(planner, "regclass_name", move |oid| {
         Some(names.get(&oid).map_or(oid.to_string(), |name| quoted(name)))
     });
-    for (name, second) in [
-        ("format_type", NUMBER),
-        ("col_description", NUMBER),
-        ("obj_description", TEXT),
-        ("shobj_description", TEXT),
-        ("pg_get_viewdef", DataType::Boolean),
-    ] {
-        let is_format = name == "format_type";
-        planner.register_function(name, vec![NUMBER, second], TEXT, move |arguments| {
-            let oids = arguments[0].as_primitive::<Int64Type>().iter();
-            // Nothing has a description, and the text of a definition is not kept by its name.
-            Ok(texts(oids.map(|oid| oid.filter(|_| is_format).map(type_name))))
+    for (name, second) in
+        [("col_description", NUMBER), ("obj_description", TEXT), ("shobj_description", TEXT)]
+    {
+        // Nothing has a description.
+        planner.register_function(name, vec![NUMBER, second], TEXT, |arguments| {
+            Ok(texts(vec![None; arguments[0].len()]))
         });
     }
+    planner.register_function("format_type", vec![NUMBER, NUMBER], TEXT, |arguments| {
+        let oids = arguments[0].as_primitive::<Int64Type>().iter();
+        let modifiers = arguments[1].as_primitive::<Int64Type>().iter();
+        Ok(texts(oids.zip(modifiers).map(|(oid, modifier)| Some(type_name(oid?, modifier.unwrap_or(-1))))))
+    });
+    for name in ["pg_get_partkeydef", "pg_get_triggerdef", "pg_get_ruledef", "pg_get_functiondef"] {
+        of_number(planner, name, |_| None);
+    }
+    planner.register_type_function("pg_typeof", |data_type| match data_type {
+        DataType::Null => "unknown".to_owned(),
+        other => Kind::of(other).full_name(),
+    });
+    // A transaction of the catalogue is one of its versions.
+    for name in ["txid_current", "pg_current_xact_id"] {
+        planner.register_function(name, vec![], NUMBER, move |_| Ok(numbers([Some(catalogue_version)])));
+    }
+    planner.register_function("transaction_age", vec![NUMBER], NUMBER, move |arguments| {
+        let versions = arguments[0].as_primitive::<Int64Type>().iter();
+        Ok(numbers(versions.map(|version| Some(catalogue_version - version?))))
+    });
     planner.register_function("to_regclass", vec![TEXT], NUMBER, move |arguments| {
         let names = arguments[0].as_string::<i32>().iter();
-        let plain = |name: &str| name.rsplit('.').next().unwrap_or(name).trim_matches('"').to_owned();
-        let number =
-            |name: &str| numbers_of.get(&plain(name)).copied().or_else(|| catalogue_oid(&plain(name)));
+        let number = |name: &str| {
+            let name = parsed_names::last_part(name)?;
+            numbers_of.get(&name).copied().or_else(|| system_columns::number(&name))
+        };
         Ok(numbers(names.map(|name| number(name?))))
     });
     planner.register_function("to_regtype", vec![TEXT], NUMBER, |arguments| {
@@ -182,23 +243,58 @@ pub(super) fn quoted(name: &str) -> String {
     if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
-/// The numbers of relations of the catalogue, which descriptions name.
-fn catalogue_oid(name: &str) -> Option<i64> {
-    let known = [
-        ("pg_type", 1247),
-        ("pg_attribute", 1249),
-        ("pg_proc", 1255),
-        ("pg_class", 1259),
-        ("pg_database", 1262),
-        ("pg_constraint", 2606),
-        ("pg_namespace", 2615),
-    ];
-    known.iter().find(|(known, _)| *known == name).map(|(_, oid)| *oid)
+/// What SQL calls types of PostgreSQL that no column here has.
+const OTHER_TYPES: [(i64, &str); 28] = [
+    (18, "\"char\""),
+    (19, "name"),
+    (22, "int2vector"),
+    (24, "regproc"),
+    (26, "oid"),
+    (27, "tid"),
+    (28, "xid"),
+    (30, "oidvector"),
+    (114, "json"),
+    (142, "xml"),
+    (650, "cidr"),
+    (705, "unknown"),
+    (790, "money"),
+    (829, "macaddr"),
+    (869, "inet"),
+    (1042, "character"),
+    (1043, "character varying"),
+    (1266, "time with time zone"),
+    (1560, "bit"),
+    (1562, "bit varying"),
+    (2205, "regclass"),
+    (2206, "regtype"),
+    (2249, "record"),
+    (2275, "cstring"),
+    (2278, "void"),
+    (2279, "trigger"),
+    (2950, "uuid"),
+    (3802, "jsonb"),
+];
+
+/// What SQL calls a type with a modifier; -1: none.
+pub(super) fn type_name(oid: i64, modifier: i64) -> String {
+    if oid == 0 {
+        return "-".to_owned();
+    }
+    let scalar = TYPES.iter().find(|row| i64::from(row.oid) == oid).map(|row| row.name);
+    let other = || OTHER_TYPES.iter().find(|(known, _)| *known == oid).map(|(_, name)| *name);
+    if let Some(name) = scalar.or_else(other) {
+        return name.to_owned() + &modifiers(oid, name, modifier - i64::from(MODIFIER_HEAD));
+    }
+    let list = TYPES.iter().find(|row| i64::from(row.array_oid) == oid).map(|row| row.name);
+    list.map_or_else(|| "???".to_owned(), |item| [item, "[]"].concat())
 }
 
-fn type_name(oid: i64) -> String {
-    let scalar = TYPES.iter().find(|row| i64::from(row.oid) == oid).map(|row| row.name.to_owned());
-    let list =
-        || TYPES.iter().find(|row| i64::from(row.array_oid) == oid).map(|row| [row.name, "[]"].concat());
-    scalar.or_else(list).unwrap_or_else(|| "???".to_owned())
+/// What stands behind the name of a type for its modifier, which is less than 0 if there is none.
+fn modifiers(oid: i64, name: &str, modifier: i64) -> String {
+    match (oid, name) {
+        _ if modifier < 0 => String::new(),
+        (1700, _) => format!("({},{})", modifier >> 16 & 0xffff, modifier & 0x7ff),
+        (_, "character" | "character varying") => format!("({modifier})"),
+        _ => String::new(),
+    }
 }

@@ -11,7 +11,7 @@ use tidemill_engine::arrow::buffer::OffsetBuffer;
 use tidemill_engine::arrow::schema::{DataType, Field, Fields};
 use tidemill_sql::Planner;
 
-use super::functions::{quoted, texts};
+use super::functions::{quoted, texts, type_name};
 use super::relations::Relations;
 
 /// The most numbers of a series.
@@ -48,6 +48,18 @@ pub(super) fn register(planner: &mut Planner, relations: &Relations) {
             is_there.then(|| (first.value(row), first.value(row) + i64::from(lists.value_length(row)) - 1))
         };
         Ok(series((0..lists.len()).map(range)))
+    });
+    planner.register_function("type_names", vec![list_of(NUMBER)], list_of(DataType::Utf8), |arguments| {
+        let mut names = ListBuilder::new(StringBuilder::new());
+        let lists = arguments[0].as_list::<i32>();
+        for row in 0..lists.len() {
+            let items = if lists.is_null(row) { None } else { Some(lists.value(row)) };
+            for oid in items.iter().flat_map(|items| items.as_primitive::<Int64Type>().iter()) {
+                names.values().append_option(oid.map(|oid| type_name(oid, -1)));
+            }
+            names.append(items.is_some());
+        }
+        Ok(Arc::new(names.finish()) as ArrayRef)
     });
     planner.register_function("pg_series", vec![NUMBER, NUMBER], list_of(NUMBER), |arguments| {
         let (first, last) =

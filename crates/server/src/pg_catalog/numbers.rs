@@ -5,6 +5,12 @@ use crate::values::TYPES;
 pub(super) const PG_CATALOG: i64 = 11;
 pub(super) const PUBLIC: i64 = 2200;
 pub(super) const INFORMATION_SCHEMA: i64 = 13_000;
+/// The schemas.
+pub(super) const SCHEMAS: [(i64, &str); 3] =
+    [(PG_CATALOG, "pg_catalog"), (PUBLIC, "public"), (INFORMATION_SCHEMA, "information_schema")];
+/// The places of files.
+pub(super) const DEFAULT_TABLESPACE: i64 = 1663;
+pub(super) const GLOBAL_TABLESPACE: i64 = 1664;
 /// The number of the one role.
 pub(super) const OWNER: i64 = 10;
 /// The first number of what users define.

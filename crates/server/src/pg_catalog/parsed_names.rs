@@ -22,6 +22,11 @@ pub(super) fn register(planner: &mut Planner) {
     });
 }
 
+/// Returns the last part of a name, which is that of the object; `None` if it is not a name.
+pub(super) fn last_part(name: &str) -> Option<String> {
+    parts(name)?.pop()
+}
+
 /// The parts of a name: what is in quotes as it is, anything else in small letters; `None` if it is not a name.
 fn parts(name: &str) -> Option<Vec<String>> {
     let (mut parts, mut rest) = (Vec::new(), name.trim());

@@ -1,45 +1,23 @@
 //! The relations of PostgreSQL's catalogue.
 
+use std::collections::BTreeMap;
+
 use tidemill_engine::arrow::schema::Field;
 use tidemill_service::{Role, User};
 use tidemill_sql::{Catalog, ListedFunction, ListedRelation, RelationKind};
 
 use super::indexes::{self, Index, PG_CONSTRAINT, PG_INDEX, PG_OPCLASS};
-use super::numbers::{INFORMATION_SCHEMA, OWNER, PG_CATALOG, PUBLIC, oid};
-use super::procedures::{self, PG_PROC};
+use super::information_schema;
+use super::numbers::{DEFAULT_TABLESPACE, GLOBAL_TABLESPACE, OWNER, PUBLIC, SCHEMAS, oid};
+use super::procedures::{self, PG_LANGUAGE, PG_PROC};
+use super::settings::{self, PG_SETTINGS};
 use super::table::Cell;
 use super::table::CellKind::{Flag, Number, Text, Texts};
 use super::table::{CellKind, Table};
+use super::types::{self, PG_TYPE};
+use super::words::{self, PG_GET_KEYWORDS};
 use crate::session_settings::SessionSettings;
-use crate::values::{Kind, TYPES};
-
-/// The relations that there are. Those of `information_schema` have its name before theirs.
-pub(super) const NAMES: [&str; 24] = [
-    "information_schema_columns",
-    "information_schema_key_column_usage",
-    "information_schema_schemata",
-    "information_schema_table_constraints",
-    "information_schema_tables",
-    "information_schema_views",
-    "pg_am",
-    "pg_attribute",
-    "pg_authid",
-    "pg_class",
-    "pg_constraint",
-    "pg_database",
-    "pg_index",
-    "pg_matviews",
-    "pg_namespace",
-    "pg_opclass",
-    "pg_proc",
-    "pg_roles",
-    "pg_settings",
-    "pg_stat_user_tables",
-    "pg_tables",
-    "pg_type",
-    "pg_user",
-    "pg_views",
-];
+use crate::values::{Kind, type_modifier};
 
 /// The catalogue, as PostgreSQL has it.
 pub(super) struct Relations {
@@ -50,6 +28,8 @@ pub(super) struct Relations {
     pub user: String,
     /// Those of the database; none if nobody is asked who he is.
     users: Vec<User>,
+    /// The queries of views, by name; empty unless the statement shows them.
+    pub queries: BTreeMap<String, String>,
     /// Whether `information_schema.columns` has those of materialized views. In PostgreSQL it has not, so that clients which want
     /// them put those of `pg_attribute` beside it; others would miss them.
     pub lists_materialized: bool,
@@ -68,7 +48,15 @@ impl Relations {
         let user = settings.get("session_authorization").unwrap_or_default().to_owned();
         let settings = settings.all().map(|(name, value)| (name, value.to_owned())).collect();
         let (relations, functions) = (catalog.listed(), catalog.listed_functions());
-        Relations { relations, functions, settings, user, users, lists_materialized: true }
+        Relations {
+            relations,
+            functions,
+            settings,
+            user,
+            users,
+            queries: BTreeMap::new(),
+            lists_materialized: true,
+        }
     }
 
     /// A relation by its name.
@@ -76,13 +64,11 @@ impl Relations {
         let (columns, values): (&'static [(&'static str, CellKind)], _) = match name {
             "pg_class" => (PG_CLASS, self.classes()),
             "pg_namespace" => (
-                &[("oid", Number), ("nspname", Text), ("nspowner", Number), ("nspacl", Texts)],
-                [(PG_CATALOG, "pg_catalog"), (PUBLIC, "public"), (INFORMATION_SCHEMA, "information_schema")]
-                    .map(|(oid, name)| vec![oid.into(), name.into(), OWNER.into(), Cell::Null])
-                    .to_vec(),
+                &[("oid", Number), ("nspname", Text), ("nspowner", Number)],
+                SCHEMAS.map(|(oid, name)| vec![oid.into(), name.into(), OWNER.into()]).to_vec(),
             ),
             "pg_attribute" => (PG_ATTRIBUTE, self.attributes()),
-            "pg_type" => (PG_TYPE, types()),
+            "pg_type" => (PG_TYPE, types::rows()),
             "pg_am" => (&[("oid", Number), ("amname", Text), ("amtype", Text)], indexes::methods()),
             "pg_index" => (PG_INDEX, self.indexes().map(|index| index.row()).collect()),
             "pg_constraint" => {
@@ -109,29 +95,43 @@ impl Relations {
                     true.into(),
                     "C".into(),
                     "C".into(),
-                    Cell::Null,
-                    Cell::Null,
-                    Cell::Null,
+                    (-1_i64).into(),
+                    DEFAULT_TABLESPACE.into(),
                 ]],
             ),
-            "pg_settings" => (
-                &[("name", Text), ("setting", Text)],
-                self.settings
-                    .iter()
-                    .map(|(name, value)| vec![(*name).into(), value.as_str().into()])
-                    .collect(),
+            "pg_settings" => (PG_SETTINGS, settings::rows(&self.settings)),
+            "pg_get_keywords" => (PG_GET_KEYWORDS, words::rows()),
+            "pg_tablespace" => (
+                &[("oid", Number), ("spcname", Text), ("spcowner", Number)],
+                [(DEFAULT_TABLESPACE, "pg_default"), (GLOBAL_TABLESPACE, "pg_global")]
+                    .map(|(oid, name)| vec![oid.into(), name.into(), OWNER.into()])
+                    .to_vec(),
             ),
+            "pg_language" => (PG_LANGUAGE, procedures::languages()),
             "pg_tables" => (
                 &[("schemaname", Text), ("tablename", Text), ("tableowner", Text)],
                 self.of_kind("r").map(|relation| self.owned(relation)).collect(),
             ),
             "pg_views" => (
-                &[("schemaname", Text), ("viewname", Text), ("viewowner", Text)],
-                self.of_kind("v").map(|relation| self.owned(relation)).collect(),
+                &[("schemaname", Text), ("viewname", Text), ("viewowner", Text), ("definition", Text)],
+                self.of_kind("v").map(|relation| self.with_query(self.owned(relation), relation)).collect(),
             ),
             "pg_matviews" => (
-                &[("schemaname", Text), ("matviewname", Text), ("matviewowner", Text)],
-                self.of_kind("m").map(|relation| self.owned(relation)).collect(),
+                &[
+                    ("schemaname", Text),
+                    ("matviewname", Text),
+                    ("matviewowner", Text),
+                    ("definition", Text),
+                    ("hasindexes", Flag),
+                    ("ispopulated", Flag),
+                ],
+                self.of_kind("m")
+                    .map(|relation| {
+                        let mut row = self.with_query(self.owned(relation), relation);
+                        row.extend([relation.key.is_some(), true].map(Cell::from));
+                        row
+                    })
+                    .collect(),
             ),
             "pg_stat_user_tables" => (
                 &[("relid", Number), ("schemaname", Text), ("relname", Text), ("n_live_tup", Number)],
@@ -158,8 +158,13 @@ impl Relations {
                     .collect(),
             ),
             "information_schema_views" => (
-                &[("table_catalog", Text), ("table_schema", Text), ("table_name", Text)],
-                self.of_kind("v").map(|relation| named(relation, &[])).collect(),
+                &[
+                    ("table_catalog", Text),
+                    ("table_schema", Text),
+                    ("table_name", Text),
+                    ("view_definition", Text),
+                ],
+                self.of_kind("v").map(|relation| self.with_query(named(relation, &[]), relation)).collect(),
             ),
             "information_schema_schemata" => (
                 &[("catalog_name", Text), ("schema_name", Text), ("schema_owner", Text)],
@@ -167,7 +172,7 @@ impl Relations {
                     .map(|name| vec!["tidemill".into(), name.into(), self.user.as_str().into()])
                     .to_vec(),
             ),
-            "information_schema_columns" => (INFORMATION_SCHEMA_COLUMNS, self.columns()),
+            "information_schema_columns" => (information_schema::COLUMNS, self.columns()),
             "information_schema_table_constraints" => (
                 &[
                     ("constraint_catalog", Text),
@@ -209,6 +214,12 @@ impl Relations {
 
     fn owned(&self, relation: &ListedRelation) -> Vec<Cell> {
         vec!["public".into(), relation.name.as_str().into(), self.user.as_str().into()]
+    }
+
+    /// A row, and the query of its view.
+    fn with_query(&self, mut row: Vec<Cell>, relation: &ListedRelation) -> Vec<Cell> {
+        row.push(self.queries.get(&relation.name).map_or(Cell::Null, |query| query.as_str().into()));
+        row
     }
 
     /// The number of a user. The one who asks has that of the owner of everything, as there is only one; and so has everybody, if
@@ -274,18 +285,11 @@ impl Relations {
             let column = |(field, at): (&tidemill_engine::arrow::schema::FieldRef, i64)| {
                 let kind = Kind::of(field.data_type());
                 let is_nullable = if field.is_nullable() { "YES" } else { "NO" };
-                let rest = [
-                    field.name().as_str().into(),
-                    at.into(),
-                    Cell::Null,
-                    is_nullable.into(),
-                    kind.name().into(),
-                    kind.short_name().into(),
-                    "pg_catalog".into(),
-                    Cell::Null,
-                    "NO".into(),
-                    "NEVER".into(),
-                ];
+                let mut rest: Vec<Cell> = vec![field.name().as_str().into(), at.into(), is_nullable.into()];
+                rest.extend([kind.name(), kind.short_name(), "pg_catalog", "tidemill"].map(Cell::from));
+                rest.extend(["NO", "NO", "NEVER", "NO"].map(Cell::from));
+                rest.extend(information_schema::measures(field.data_type()));
+                rest.push(at.to_string().as_str().into());
                 named(relation, &rest)
             };
             fields.map(column).collect::<Vec<_>>()
@@ -311,7 +315,8 @@ fn attribute(relation: i64, field: &Field, at: i64) -> Vec<Cell> {
     let kind = Kind::of(field.data_type());
     let dimensions = i64::from(matches!(kind, Kind::Array(_)));
     let mut row: Vec<Cell> = vec![relation.into(), field.name().as_str().into()];
-    row.extend([i64::from(kind.oid()), i64::from(kind.size()), at, -1].map(Cell::from));
+    let modifier = i64::from(type_modifier(field.data_type()));
+    row.extend([i64::from(kind.oid()), i64::from(kind.size()), at, modifier].map(Cell::from));
     row.extend([(!field.is_nullable()).into(), false.into(), "".into(), "".into()]);
     row.extend([false.into(), true.into(), 0_i64.into(), dimensions.into(), Cell::Null, Cell::Null]);
     // Of PostgreSQL, values of a fixed size are plain, and others extended.
@@ -323,51 +328,6 @@ fn attribute(relation: i64, field: &Field, at: i64) -> Vec<Cell> {
 fn named(relation: &ListedRelation, rest: &[Cell]) -> Vec<Cell> {
     let name = ["tidemill".into(), "public".into(), relation.name.as_str().into()];
     name.iter().chain(rest).cloned().collect()
-}
-
-fn types() -> Vec<Vec<Cell>> {
-    let lists = TYPES
-        .iter()
-        .map(|row| type_row(row.array_oid, row.array_name, -1, "A", "array", (i64::from(row.oid), 0)));
-    let scalars = TYPES.iter().map(|row| {
-        type_row(
-            row.oid,
-            row.short_name,
-            row.size,
-            row.category,
-            row.short_name,
-            (0, i64::from(row.array_oid)),
-        )
-    });
-    scalars.chain(lists).collect()
-}
-
-/// A row of `pg_type`, with the types of the items and of the lists.
-fn type_row(
-    oid: u32,
-    name: &str,
-    size: i16,
-    category: &str,
-    reads: &str,
-    (element, array): (i64, i64),
-) -> Vec<Cell> {
-    let function = |way: &str| {
-        // The functions of these have a line between their name and what they do.
-        let line = if ["array", "numeric", "date", "time", "timestamp", "timestamptz", "interval"]
-            .contains(&reads)
-        {
-            "_"
-        } else {
-            ""
-        };
-        Cell::Text([reads, line, way].concat())
-    };
-    let mut row: Vec<Cell> =
-        vec![i64::from(oid).into(), name.into(), PG_CATALOG.into(), i64::from(size).into(), "b".into()];
-    row.extend([0, element, array, 0, -1, 0].map(Cell::from));
-    row.extend([false.into(), ",".into(), OWNER.into(), true.into(), category.into(), false.into()]);
-    row.extend([function("in"), function("out"), Cell::Null, 0_i64.into()]);
-    row
 }
 
 const PG_CLASS: &[(&str, CellKind)] = &[
@@ -424,30 +384,6 @@ const PG_ATTRIBUTE: &[(&str, CellKind)] = &[
     ("attstattarget", Number),
 ];
 
-const PG_TYPE: &[(&str, CellKind)] = &[
-    ("oid", Number),
-    ("typname", Text),
-    ("typnamespace", Number),
-    ("typlen", Number),
-    ("typtype", Text),
-    ("typrelid", Number),
-    ("typelem", Number),
-    ("typarray", Number),
-    ("typbasetype", Number),
-    ("typtypmod", Number),
-    ("typcollation", Number),
-    ("typnotnull", Flag),
-    ("typdelim", Text),
-    ("typowner", Number),
-    ("typisdefined", Flag),
-    ("typcategory", Text),
-    ("typispreferred", Flag),
-    ("typinput", Text),
-    ("typoutput", Text),
-    ("typdefault", Text),
-    ("typndims", Number),
-];
-
 const PG_ROLES: &[(&str, CellKind)] = &[
     ("oid", Number),
     ("rolname", Text),
@@ -472,23 +408,6 @@ const PG_DATABASE: &[(&str, CellKind)] = &[
     ("datallowconn", Flag),
     ("datcollate", Text),
     ("datctype", Text),
-    ("daticulocale", Text),
-    ("datcollversion", Text),
-    ("datacl", Texts),
-];
-
-const INFORMATION_SCHEMA_COLUMNS: &[(&str, CellKind)] = &[
-    ("table_catalog", Text),
-    ("table_schema", Text),
-    ("table_name", Text),
-    ("column_name", Text),
-    ("ordinal_position", Number),
-    ("column_default", Text),
-    ("is_nullable", Text),
-    ("data_type", Text),
-    ("udt_name", Text),
-    ("udt_schema", Text),
-    ("character_maximum_length", Number),
-    ("is_identity", Text),
-    ("is_generated", Text),
+    ("datconnlimit", Number),
+    ("dattablespace", Number),
 ];

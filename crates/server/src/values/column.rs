@@ -184,11 +184,33 @@ impl Kind {
     }
 }
 
+/// The bytes that PostgreSQL counts to a type's modifier for the length of its own fields.
+pub(crate) const MODIFIER_HEAD: i32 = 4;
+
+/// Returns the digits of a decimal, and how many of them are behind the point.
+pub(crate) fn digits_of(data_type: &DataType) -> Option<(u8, i8)> {
+    match data_type {
+        DataType::Decimal32(digits, scale)
+        | DataType::Decimal64(digits, scale)
+        | DataType::Decimal128(digits, scale)
+        | DataType::Decimal256(digits, scale) => Some((*digits, *scale)),
+        _ => None,
+    }
+}
+
+/// Returns what PostgreSQL says of a type besides its number, a `typmod`; -1: nothing.
+pub(crate) fn type_modifier(data_type: &DataType) -> i32 {
+    let digits = digits_of(data_type).filter(|(_, scale)| *scale >= 0);
+    digits.map_or(-1, |(digits, scale)| (i32::from(digits) << 16 | i32::from(scale)) + MODIFIER_HEAD)
+}
+
 /// A column of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
     pub name: String,
     pub kind: Kind,
+    /// What is said of its type besides: the digits of a decimal.
+    pub modifier: i32,
     /// Whether its values are sent in binary form.
     pub is_binary: bool,
 }
@@ -204,6 +226,7 @@ pub(crate) fn columns(schema: &Schema, formats: &[u16]) -> Vec<Column> {
     let column = |(index, field): (usize, &tidemill_engine::arrow::schema::FieldRef)| Column {
         name: field.name().clone(),
         kind: Kind::of(field.data_type()),
+        modifier: type_modifier(field.data_type()),
         is_binary: format(index) == 1,
     };
     fields.map(column).collect()

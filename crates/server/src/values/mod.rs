@@ -7,7 +7,9 @@ mod numeric;
 mod parameter;
 mod text;
 
-pub(crate) use self::column::{Column, INT2VECTOR, Kind, TYPES, columns};
+pub(crate) use self::column::{
+    Column, INT2VECTOR, Kind, MODIFIER_HEAD, TYPES, columns, digits_of, type_modifier,
+};
 pub(crate) use self::parameter::{kind_of_parameter, parameter, type_of_parameter};
 
 use tidemill_engine::arrow::array::{Array, ArrayRef};

@@ -134,7 +134,7 @@ impl<W: Write> Writer<W> {
                 bytes.extend([0; 6]);
                 bytes.extend(column.kind.oid().to_be_bytes());
                 bytes.extend(column.kind.size().to_be_bytes());
-                bytes.extend((-1_i32).to_be_bytes());
+                bytes.extend(column.modifier.to_be_bytes());
                 bytes.extend(u16::from(column.is_binary).to_be_bytes());
             }
         })

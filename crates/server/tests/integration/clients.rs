@@ -95,6 +95,33 @@ fn sqlalchemy() {
 }
 
 #[test]
+fn dataframes() {
+    let Some(interpreter) = named("TIDEMILL_DATAFRAMES_PYTHON") else { return };
+    let mut command = Command::new(interpreter);
+    command.arg(program_named("dataframes_session.py"));
+    run(command, &serve());
+}
+
+#[test]
+fn odbc() {
+    let (Some(interpreter), Some(driver)) = (named("TIDEMILL_ODBC_PYTHON"), named("TIDEMILL_ODBC_DRIVER"))
+    else {
+        return;
+    };
+    let mut command = Command::new(interpreter);
+    command.arg(program_named("odbc_session.py")).arg(driver);
+    run(command, &serve());
+}
+
+#[test]
+fn node() {
+    let Some(modules) = named("TIDEMILL_NODE_MODULES") else { return };
+    let mut command = Command::new("node");
+    command.env("NODE_PATH", modules).arg(program_named("node_session.js"));
+    run(command, &serve());
+}
+
+#[test]
 fn jdbc() {
     let Some(driver) = named("TIDEMILL_PGJDBC") else { return };
     let mut command = Command::new("java");

@@ -155,3 +155,43 @@ fn grafana() {
 fn metabase() {
     check("metabase");
 }
+
+/// The statements of other tools are ours: they ask what ADBC, Npgsql, pgAdmin, DataGrip, DBeaver and the ODBC driver ask.
+#[test]
+fn tools() {
+    check("tools");
+}
+
+#[test]
+fn a_real_postgresql_has_the_same_columns() {
+    let Some(real) = real() else { return };
+    let relations = "SELECT n.nspname, c.relname, string_agg(a.attname, ' ' ORDER BY a.attnum) FROM pg_class c
+        JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
+        WHERE n.nspname IN ('pg_catalog', 'information_schema') AND c.relkind IN ('r', 'v') AND c.relname !~ '^_'
+        GROUP BY 1, 2 ORDER BY 1, 2";
+    let relations = real.query(relations);
+    let server = serve();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let wrong: Vec<String> = runtime.block_on(async {
+        let client = client(&server).await;
+        let mut wrong = Vec::new();
+        for line in relations.lines() {
+            let [schema, name, columns] = line.split('|').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let found = match client.prepare(&format!("SELECT * FROM {schema}.{name}")).await {
+                Ok(query) => query
+                    .columns()
+                    .iter()
+                    .map(|column| column.name().to_owned())
+                    .collect::<Vec<_>>()
+                    .join(" "),
+                Err(error) => error.to_string(),
+            };
+            if found != columns {
+                wrong.push(format!("{schema}.{name}: {found}\nis not {columns}"));
+            }
+        }
+        wrong
+    });
+    assert!(relations.lines().count() > 150, "{relations}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -1,15 +1,18 @@
 //! What queries can name, with columns, for those who show the catalogue in other ways.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::logical_expr::LogicalPlan;
 
 use super::Catalog;
+use super::failed::defined;
 use crate::defined_functions::DefinedFunction;
 use crate::logical::header;
 use crate::relations::named_relations::{Materialized, Relation};
-use crate::statement::{FunctionResult, RelationKind, StatementKind, TypedName};
+use crate::statement::{FunctionResult, RelationKind, Statement, StatementKind, TypedName, parse};
+use crate::text::masked;
 
 /// Something that queries can name in FROM.
 #[derive(Clone, Debug)]
@@ -74,6 +77,45 @@ impl Catalog {
             Some(ListedFunction { name, parameters, is_aggregate, value, columns })
         };
         self.defined.iter().filter_map(listed).collect()
+    }
+
+    /// The newest definition of something of this name: its statement as it was written, with stars for passwords.
+    ///
+    /// ```
+    /// use tidemill_sql::{Planner, parse};
+    /// let mut planner = Planner::new();
+    /// let text = "CREATE VIEW one AS SELECT 1 AS n";
+    /// planner.execute(&parse(text, "example").unwrap()[0]).unwrap();
+    /// assert_eq!(planner.catalog().definition_of("one").as_deref(), Some(text));
+    /// assert_eq!(planner.catalog().definition_of("two"), None);
+    /// ```
+    pub fn definition_of(&self, name: &str) -> Option<String> {
+        let defines = |statement: &Statement| match &statement.kind {
+            StatementKind::InsertInto { .. } => false,
+            _ => defined(statement).is_some_and(|(_, defined)| defined == name),
+        };
+        let texts = self.definitions().iter().rev().map(|definition| definition.statement.as_str());
+        let mut texts = texts.filter(|text| text.to_lowercase().contains(&name.to_lowercase()));
+        let text = texts.find(|text| {
+            parse(text, "a definition").is_ok_and(|statements| statements.iter().any(defines))
+        })?;
+        Some(masked(text).into_owned())
+    }
+
+    /// The queries of all views, by the name of the view.
+    pub fn queries_of_views(&self) -> BTreeMap<String, String> {
+        let mut queries = BTreeMap::new();
+        for definition in self.definitions() {
+            for statement in parse(&definition.statement, "a definition").unwrap_or_default() {
+                let (name, query) = match &statement.kind {
+                    StatementKind::CreateView(view) => (&view.name, &view.query),
+                    StatementKind::CreateMaterializedView(view) => (&view.name, &view.query),
+                    _ => continue,
+                };
+                queries.insert(name.value.clone(), query.to_string());
+            }
+        }
+        queries
     }
 
     /// What queries can name in FROM, by name.

@@ -21,6 +21,7 @@ mod select;
 mod show;
 mod signature;
 mod take_turns;
+mod type_function;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -294,7 +295,7 @@ impl Planner {
                 self.drop_named(*kind, name, *if_exists, statement)
             }
             StatementKind::ExplainOutput(name) => self.explain_output(name, statement),
-            StatementKind::Explain { analyze, statement: explained } => {
+            StatementKind::Explain { analyze, statement: explained, .. } => {
                 self.explain(*analyze, explained, statement)
             }
         }

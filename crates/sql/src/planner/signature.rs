@@ -68,10 +68,25 @@ impl Planner {
         let StatementKind::Query(query, _) = &bound.kind else { return Vec::new() };
         let mut query = query.clone();
         let lists = compared_lists(&mut query);
+        let mut plan = self.with_provider(|provider| provider.unchecked_plan(&query));
+        let mut intervals = Vec::new();
+        if plan.is_err() {
+            // What is added to a time is an INTERVAL, and the planner cannot find that out.
+            intervals = statement.added_parameters();
+            intervals.retain(|number| known.get(number - 1).is_none_or(Option::is_none));
+            let value = |index: usize| {
+                let interval = intervals.contains(&(index + 1)).then_some(ParameterType::Interval);
+                known.get(index).copied().flatten().or(interval).map(Parameter::null)
+            };
+            let values: Vec<Option<Parameter>> = (0..statement.parameters()).map(value).collect();
+            if let Ok(StatementKind::Query(mut query, _)) = statement.bind(&values).map(|bound| bound.kind) {
+                compared_lists(&mut query);
+                plan = self.with_provider(|provider| provider.unchecked_plan(&query));
+            }
+        }
         // What is wrong with the statement is said when it is executed.
-        let Ok(plan) = self.with_provider(|provider| provider.unchecked_plan(&query)) else {
-            return Vec::new();
-        };
+        let Ok(plan) = plan else { return Vec::new() };
+        let added = intervals.into_iter().map(|number| (number, Some(ParameterType::Interval)));
         // A comparison says more than the function that gets the value elsewhere.
         let compared = plan.get_parameter_types().unwrap_or_default().into_iter();
         let compared = compared.filter_map(|(name, data_type)| Some((number(&name)?, data_type?)));
@@ -79,7 +94,7 @@ impl Planner {
             let implied = ParameterType::of_column(&data_type);
             (number, if lists.contains(&number) { implied.and_then(ParameterType::list) } else { implied })
         });
-        implied.collect()
+        added.chain(implied).collect()
     }
 
     /// The columns of the rows that a statement gives, whose parameters have values; `None` if it gives no rows.

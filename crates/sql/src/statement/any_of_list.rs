@@ -4,13 +4,17 @@
 use std::mem;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value};
+use datafusion::sql::sqlparser::ast::{Array, BinaryOperator, Expr, UnaryOperator, Value, ValueWithSpan};
 
+use super::list_text::list_items;
 use tidemill_trees::syntax::{Node, walk_expressions_mut};
 
 /// Replaces `ANY` of lists by `ALL`. `ANY` of a subquery stays.
 pub(super) fn translate(node: &mut impl Node) {
     let _ = walk_expressions_mut(node, |expression| {
+        if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expression {
+            written_out(right);
+        }
         let Expr::AnyOp { left, compare_op, right, is_some: _ } = expression else {
             return ControlFlow::<()>::Continue(());
         };
@@ -29,6 +33,14 @@ pub(super) fn translate(node: &mut impl Node) {
         }
         ControlFlow::Continue(())
     });
+}
+
+/// `'{a,b}'` is the list of these texts, as PostgreSQL reads a text where it needs a list.
+fn written_out(list: &mut Expr) {
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = list else { return };
+    let Some(items) = list_items(text).filter(|items| !items.is_empty()) else { return };
+    let item = |item: Option<String>| Expr::value(item.map_or(Value::Null, Value::SingleQuotedString));
+    *list = Expr::Array(Array { elem: items.into_iter().map(item).collect(), named: true });
 }
 
 /// The comparison that holds where this one does not.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, AccessExpr, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    ObjectName, Query, Select, SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor,
+    ObjectName, Query, Select, SelectItem, SetExpr, Subscript, TableAlias, TableAliasColumnDef, TableFactor,
     TableFunctionArgs, Value, Visitor, VisitorMut,
 };
 
@@ -61,6 +61,23 @@ impl VisitorMut for Calls {
                 }
             }
             Expr::CompoundFieldAccess { root, access_chain } => {
+                let name = match access_chain.as_slice() {
+                    [AccessExpr::Subscript(_)] => is_vector(root),
+                    [AccessExpr::Dot(column), AccessExpr::Subscript(_)] => is_vector(column),
+                    _ => false,
+                };
+                if let (true, Some(AccessExpr::Subscript(Subscript::Index { index }))) =
+                    (name, access_chain.last_mut())
+                {
+                    // Vectors of the catalogue begin with 0, lists with 1.
+                    let place = std::mem::replace(index, null());
+                    *index = Expr::Nested(Box::new(Expr::BinaryOp {
+                        left: Box::new(place),
+                        op: ast::BinaryOperator::Plus,
+                        right: Box::new(number(1)),
+                    }));
+                    return ControlFlow::Continue(());
+                }
                 if let [AccessExpr::Dot(Expr::Identifier(field))] = access_chain.as_slice() {
                     let (root, field) = (std::mem::replace(&mut **root, null()), field.value.to_lowercase());
                     *expression = call("get_field", vec![root, text(&field)]);
@@ -68,6 +85,24 @@ impl VisitorMut for Calls {
             }
             Expr::Subquery(query) => as_aggregate(query),
             _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let SetExpr::Select(select) = &mut *query.body {
+            for item in &mut select.projection {
+                let alias = match item {
+                    SelectItem::ExprWithAlias { expr: Expr::Exists { .. }, alias } => alias.clone(),
+                    SelectItem::UnnamedExpr(Expr::Exists { .. }) => Ident::new("exists"),
+                    _ => continue,
+                };
+                if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+                    && let Some(there) = exists(expr)
+                {
+                    *item = SelectItem::ExprWithAlias { expr: there, alias };
+                }
+            }
         }
         ControlFlow::Continue(())
     }
@@ -94,6 +129,23 @@ fn arguments(call: &Function) -> Option<Vec<Expr>> {
     list.args.iter().map(argument).collect()
 }
 
+/// Returns `(SELECT count(1) > 0 FROM ...)` for `EXISTS (SELECT ... FROM ...)` over the catalogue, as a column of a query.
+fn exists(expression: &Expr) -> Option<Expr> {
+    let Expr::Exists { subquery, negated } = expression else { return None };
+    let is_whole = subquery.with.is_none() && subquery.limit_clause.is_none() && subquery.fetch.is_none();
+    let mut counted = subquery.clone();
+    let SetExpr::Select(select) = &mut *counted.body else { return None };
+    if !is_whole || !reads_catalogue(select) || has_aggregate(select) || select.having.is_some() {
+        return None;
+    }
+    let op = if *negated { ast::BinaryOperator::Eq } else { ast::BinaryOperator::Gt };
+    let (left, right) = (Box::new(call("count", vec![number(1)])), Box::new(number(0)));
+    select.projection = vec![SelectItem::UnnamedExpr(Expr::BinaryOp { left, op, right })];
+    select.distinct = None;
+    counted.order_by = None;
+    Some(Expr::Subquery(counted))
+}
+
 /// What a call means in the language; `None` if it is a call of the language.
 fn meant(function: &Function) -> Option<Expr> {
     let name = last(&function.name)?;
@@ -117,6 +169,29 @@ fn meant(function: &Function) -> Option<Expr> {
         "array_upper" => {
             given.truncate(1);
             Some(cast(call("array_length", given), DataType::BigInt(None)))
+        }
+        "pg_relation_size"
+        | "pg_table_size"
+        | "pg_total_relation_size"
+        | "pg_indexes_size"
+        | "pg_get_viewdef"
+            if given.first().is_some_and(is_text_literal) =>
+        {
+            given[0] = call("to_regclass", vec![given[0].clone()]);
+            let is_flagged = name == "pg_get_viewdef";
+            given.truncate(1 + usize::from(is_flagged));
+            if is_flagged && given.len() < 2 {
+                given.push(Expr::value(Value::Boolean(false)));
+            }
+            Some(call(&name, given))
+        }
+        "pg_database_size" => {
+            let database = cast(given.pop()?, DataType::Varchar(None));
+            Some(call(&name, vec![database]))
+        }
+        "oidvectortypes" => Some(call("array_to_string", vec![call("type_names", given), text(", ")])),
+        "age" if matches!(given.as_slice(), [one] if is_transaction(one)) => {
+            Some(call("transaction_age", given))
         }
         "pg_get_indexdef" => {
             given.extend(
@@ -160,13 +235,32 @@ fn reads_search_path(query: &Query) -> bool {
     select.from.iter().any(is_taken_apart)
 }
 
+/// Whether an expression is the number of a transaction: a column of such numbers, or what is cast to them.
+fn is_transaction(expression: &Expr) -> bool {
+    const COLUMNS: [&str; 6] =
+        ["xmin", "transactionid", "backend_xid", "backend_xmin", "relfrozenxid", "datfrozenxid"];
+    let column = match expression {
+        Expr::Identifier(column) => Some(column),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        // `xid` has become a number.
+        Expr::Cast { data_type, .. } => return matches!(data_type, DataType::BigInt(_)),
+        _ => None,
+    };
+    column.is_some_and(|column| COLUMNS.contains(&column.value.to_ascii_lowercase().as_str()))
+}
+
+fn is_text_literal(expression: &Expr) -> bool {
+    matches!(expression, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
+}
+
 fn is_vector(list: &Expr) -> bool {
     let column = match list {
         Expr::Identifier(column) => Some(column),
         Expr::CompoundIdentifier(parts) => parts.last(),
         _ => None,
     };
-    column.is_some_and(|column| column.value.to_ascii_lowercase().starts_with("ind"))
+    let vectors = ["indkey", "indclass", "indoption", "indcollation", "proargtypes"];
+    column.is_some_and(|column| vectors.contains(&column.value.to_ascii_lowercase().as_str()))
 }
 
 /// A subquery that gives a value of the catalogue for each row. It has one row at most, so its value is its largest one; the

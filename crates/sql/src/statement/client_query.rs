@@ -1,62 +1,34 @@
 //! Queries as clients of PostgreSQL write them to read its catalogue: names with the schema `pg_catalog`, types and
-//! operators of its own, and relations that never have rows here.
+//! operators of its own.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, DataType, Expr, Function, FunctionArguments, Ident, JoinOperator, ObjectName,
-    Query, Select, SelectItem, SetExpr, SetOperator, TableFactor, TableWithJoins, Value, Visitor, VisitorMut,
+    self, BinaryOperator, DataType, Expr, Ident, ObjectName, Query, SetExpr, TableAlias, TableAliasColumnDef,
+    TableFactor, Value, Visitor, VisitorMut,
 };
 
 use super::StatementKind;
 use super::calls::normal;
-use super::client_calls::{Calls, has_aggregate, last};
+use super::client_calls::{Calls, last};
+use super::client_empty::{WithoutEmpty, has_no_rows, has_wildcard, without_rows};
 use super::client_lists::Lists;
+use super::client_names::{Names, schema};
 use super::made::{call, cast};
+use super::object_names::ObjectNames;
 use tidemill_trees::syntax::{walk, walk_mut};
 
-/// The schemas of PostgreSQL's catalogue.
-const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
-
-/// Relations of PostgreSQL's catalogue that have no rows here, because there are no such things.
-const WITHOUT_ROWS: [&str; 36] = [
-    "pg_attrdef",
-    "pg_aggregate",
-    "pg_auth_members",
-    "pg_cast",
-    "pg_collation",
-    "pg_conversion",
-    "pg_db_role_setting",
-    "pg_default_acl",
-    "pg_depend",
-    "pg_description",
-    "pg_enum",
-    "pg_event_trigger",
-    "pg_extension",
-    "pg_foreign_data_wrapper",
-    "pg_foreign_server",
-    "pg_foreign_table",
-    "pg_inherits",
-    "pg_language",
-    "pg_operator",
-    "pg_partitioned_table",
-    "pg_policy",
-    "pg_proc",
-    "pg_publication",
-    "pg_publication_namespace",
-    "pg_publication_rel",
-    "pg_range",
-    "pg_rewrite",
-    "pg_seclabel",
-    "pg_sequence",
-    "pg_shdescription",
-    "pg_statistic_ext",
-    "pg_subscription",
-    "pg_tablespace",
-    "pg_trigger",
-    "pg_ts_config",
-    "pg_user_mapping",
+/// Functions that give the rows of relations of the catalogue.
+const FUNCTIONS_OF_ROWS: [(&str, &str); 8] = [
+    ("pg_available_extensions", "pg_available_extensions"),
+    ("pg_cursor", "pg_cursors"),
+    ("pg_get_keywords", "pg_get_keywords"),
+    ("pg_lock_status", "pg_locks"),
+    ("pg_prepared_statement", "pg_prepared_statements"),
+    ("pg_prepared_xact", "pg_prepared_xacts"),
+    ("pg_show_all_settings", "pg_settings"),
+    ("pg_timezone_names", "pg_timezone_names"),
 ];
 
 /// Puts a query into the words of the language, as far as that is possible.
@@ -64,11 +36,12 @@ pub(super) fn translate(kind: &mut StatementKind) {
     match kind {
         StatementKind::Query(query, _) => {
             let given = parameters(query);
-            if has_no_rows(query) {
+            if has_no_rows(query) && !has_wildcard(query) {
                 without_rows(query);
             }
             let _ = walk_mut(query, &mut WithoutEmpty);
             keep_parameters(query, given);
+            let _ = walk_mut(query, &mut ObjectNames);
             let _ = walk_mut(query, &mut Words);
             let _ = walk_mut(query, &mut Lists);
             let _ = walk_mut(query, &mut Calls);
@@ -85,24 +58,6 @@ pub(super) fn names(kind: &StatementKind) -> Vec<String> {
         let _ = walk(query, &mut names);
     }
     names.0
-}
-
-struct Names(Vec<String>);
-
-impl Visitor for Names {
-    type Break = ();
-
-    fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
-        self.0.extend(last(relation));
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
-        if let Expr::Function(call) = expression {
-            self.0.extend(last(&call.name));
-        }
-        ControlFlow::Continue(())
-    }
 }
 
 /// The names that could be those of relations which a query reads: as `names`, and all that stand alone, as that of the stream
@@ -126,11 +81,6 @@ impl Visitor for NamesAlone {
         }
         ControlFlow::Continue(())
     }
-}
-
-fn schema(name: &ObjectName) -> Option<String> {
-    let [schema, _] = name.0.as_slice() else { return None };
-    Some(schema.as_ident()?.value.to_ascii_lowercase()).filter(|schema| SCHEMAS.contains(&schema.as_str()))
 }
 
 /// The parameters of a query, with the type to which each is cast.
@@ -182,144 +132,6 @@ fn keep_parameters(query: &mut Query, given: BTreeMap<String, Option<DataType>>)
     }
 }
 
-/// Whether a relation of the catalogue has no rows.
-fn is_empty(relation: &TableFactor) -> bool {
-    let TableFactor::Table { name, args: None, .. } = relation else { return false };
-    let is_of_catalogue = name.0.len() == 1 || schema(name).is_some();
-    is_of_catalogue && last(name).is_some_and(|last| WITHOUT_ROWS.contains(&last.as_str()))
-}
-
-/// Whether a query has no rows, because it joins a relation that has none.
-fn has_no_rows(query: &Query) -> bool {
-    query.with.is_none() && body_has_no_rows(&query.body)
-}
-
-fn body_has_no_rows(body: &SetExpr) -> bool {
-    match body {
-        SetExpr::Select(select) => select_has_no_rows(select),
-        SetExpr::Query(query) => has_no_rows(query),
-        SetExpr::SetOperation { op: SetOperator::Union, left, right, .. } => {
-            body_has_no_rows(left) && body_has_no_rows(right)
-        }
-        _ => false,
-    }
-}
-
-fn select_has_no_rows(select: &Select) -> bool {
-    // An aggregate of nothing is a row.
-    !has_aggregate(select) && !lists_functions(select) && select.from.iter().any(join_has_no_rows)
-}
-
-/// Whether a query shows functions with their arguments, as psql's `\df` does. There are such functions.
-fn lists_functions(select: &Select) -> bool {
-    let mut names = Names(Vec::new());
-    let _ = walk(select, &mut names);
-    names.0.iter().any(|name| name == "pg_get_function_arguments")
-}
-
-fn join_has_no_rows(from: &TableWithJoins) -> bool {
-    let inner = |join: &ast::Join| {
-        let is_inner = matches!(
-            join.join_operator,
-            JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_)
-        );
-        is_inner && is_empty(&join.relation)
-    };
-    let keeps_right = |join: &ast::Join| {
-        !matches!(
-            join.join_operator,
-            JoinOperator::Join(_)
-                | JoinOperator::Inner(_)
-                | JoinOperator::CrossJoin(_)
-                | JoinOperator::Left(_)
-                | JoinOperator::LeftOuter(_)
-        )
-    };
-    let keeps = from.joins.iter().any(keeps_right);
-    !keeps && (is_empty(&from.relation) || from.joins.iter().any(inner))
-}
-
-/// Keeps of a query without rows only what its columns are called.
-fn without_rows(query: &mut Query) {
-    query.order_by = None;
-    query.limit_clause = None;
-    let body = std::mem::replace(&mut *query.body, SetExpr::Values(no_values()));
-    let Some(mut select) = first_select(body) else { return };
-    let mut names = Vec::new();
-    for item in &select.projection {
-        let mut name = column_name(item);
-        while names.contains(&name) {
-            name.push('_');
-        }
-        names.push(name);
-    }
-    let null = |name: String| SelectItem::ExprWithAlias {
-        expr: cast(Expr::value(Value::Null), DataType::Varchar(None)),
-        alias: Ident::with_quote('"', name),
-    };
-    select.projection = names.into_iter().map(null).collect();
-    select.from.clear();
-    select.distinct = None;
-    select.having = None;
-    select.group_by = ast::GroupByExpr::Expressions(Vec::new(), Vec::new());
-    select.selection = Some(Expr::value(Value::Boolean(false)));
-    *query.body = SetExpr::Select(select);
-}
-
-fn no_values() -> ast::Values {
-    ast::Values { explicit_row: false, rows: Vec::new(), value_keyword: false }
-}
-
-/// The first of the queries that are put together, whose names the columns have.
-fn first_select(body: SetExpr) -> Option<Box<Select>> {
-    match body {
-        SetExpr::Select(select) => Some(select),
-        SetExpr::SetOperation { left, .. } => first_select(*left),
-        SetExpr::Query(query) => first_select(*query.body),
-        _ => None,
-    }
-}
-
-/// What PostgreSQL calls a column.
-fn column_name(item: &SelectItem) -> String {
-    let of_expression = |expression: &Expr| match expression {
-        Expr::Identifier(ident) => ident.value.clone(),
-        Expr::CompoundIdentifier(parts) => parts.last().map_or_else(String::new, |ident| ident.value.clone()),
-        Expr::Function(call) => last(&call.name).unwrap_or_default(),
-        _ => "?column?".to_owned(),
-    };
-    match item {
-        SelectItem::ExprWithAlias { alias, .. } => alias.value.clone(),
-        SelectItem::UnnamedExpr(expression) => of_expression(expression),
-        _ => "?column?".to_owned(),
-    }
-}
-
-/// Subqueries without rows become what they stand for.
-struct WithoutEmpty;
-
-impl VisitorMut for WithoutEmpty {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
-        let value = match expression {
-            Expr::Subquery(query) if has_no_rows(query) => Value::Null,
-            Expr::Exists { subquery, negated } if has_no_rows(subquery) => Value::Boolean(*negated),
-            Expr::InSubquery { subquery, negated, .. } if has_no_rows(subquery) => Value::Boolean(*negated),
-            Expr::Function(Function { args: FunctionArguments::Subquery(query), .. })
-                if has_no_rows(query) =>
-            {
-                Value::Null
-            }
-            _ => return ControlFlow::Continue(()),
-        };
-        let is_text = matches!(value, Value::Null);
-        let value = Expr::value(value);
-        *expression = if is_text { cast(value, DataType::Varchar(None)) } else { value };
-        ControlFlow::Continue(())
-    }
-}
-
 /// Names, types and operators of PostgreSQL become those of the language.
 struct Words;
 
@@ -334,6 +146,31 @@ impl VisitorMut for Words {
             }
             Some(_) => *relation = ObjectName::from(vec![Ident::new(last)]),
             None => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, relation: &mut TableFactor) -> ControlFlow<()> {
+        // The name of a list's rows is that of their only column, too.
+        if let TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } = relation
+            && alias.columns.is_empty()
+            && array_exprs.len() == 1
+        {
+            alias.columns.push(TableAliasColumnDef { name: alias.name.clone(), data_type: None });
+        }
+        if let TableFactor::Table { name, args, alias, .. } = relation
+            && args.as_ref().is_some_and(|given| given.args.is_empty())
+            && let Some((function, rows)) = last(name)
+                .and_then(|name| FUNCTIONS_OF_ROWS.into_iter().find(|(function, _)| *function == name))
+        {
+            *name = ObjectName::from(vec![Ident::new(rows)]);
+            *args = None;
+            alias.get_or_insert_with(|| TableAlias {
+                explicit: true,
+                name: Ident::new(function),
+                columns: Vec::new(),
+                at: None,
+            });
         }
         ControlFlow::Continue(())
     }

@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::dialect::Language;
+use super::keywords::is_reserved;
 use super::parser_error::end_text;
 use super::query_hint::query_hint;
 pub(super) use super::words::is_word;
@@ -18,13 +19,6 @@ pub(super) const DIALECT: Language = Language;
 
 /// How deep parentheses, subqueries and expressions may be nested.
 const MAX_DEPTH: usize = 50;
-
-/// Words that cannot name a source, view or sink unless quoted, because no query could read from it.
-const RESERVED: [&str; 29] = [
-    "all", "and", "as", "case", "create", "cross", "distinct", "else", "from", "full", "group", "having",
-    "in", "inner", "into", "join", "lateral", "left", "not", "null", "on", "or", "order", "right", "select",
-    "union", "values", "where", "with",
-];
 
 /// A position in the tokens of one statement, without spaces and comments.
 pub(super) struct Cursor<'a> {
@@ -173,7 +167,7 @@ impl<'a> Cursor<'a> {
             let error = TextError::new(self.script, name.span.to(period), "a name has only one part");
             return Err(error.with_hint(format!("remove `{}.`", name.value)));
         }
-        if name.quote.is_none() && RESERVED.contains(&name.value.as_str()) {
+        if name.quote.is_none() && is_reserved(&name.value) {
             let message = format!("`{}` is a reserved word and cannot be a name", name.value);
             let error = TextError::new(self.script, name.span, message);
             return Err(error.with_hint(format!("choose another name, or write \"{}\"", name.value)));

@@ -1,4 +1,6 @@
-//! `EXPLAIN [ANALYZE] statement`, `EXPLAIN name`.
+//! `EXPLAIN [ANALYZE] [VERBOSE] statement`, `EXPLAIN (option, ...) statement`, `EXPLAIN name`.
+
+use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::cursor::Cursor;
 use super::{Options, Span, Statement, StatementKind};
@@ -15,7 +17,11 @@ pub(super) fn read(
     span: Span,
     read_whole: ReadWhole,
 ) -> Result<StatementKind, TextError> {
-    let analyze = cursor.take(&["ANALYZE"]);
+    let (mut analyze, mut is_json) = (cursor.take(&["ANALYZE"]), false);
+    let _ = cursor.take(&["VERBOSE"]);
+    if !analyze && cursor.peek().token == Token::LParen && sees_option(cursor) {
+        (analyze, is_json) = options_of_explain(cursor)?;
+    }
     if !analyze && cursor.is_single_word() {
         return Ok(StatementKind::ExplainOutput(cursor.relation_name("the name of a sink or view")?));
     }
@@ -32,7 +38,45 @@ pub(super) fn read(
         ));
     }
     let statement = read_whole(cursor, options, first.to(span))?;
-    Ok(StatementKind::Explain { analyze, statement: Box::new(statement) })
+    Ok(StatementKind::Explain { analyze, is_json, statement: Box::new(statement) })
+}
+
+/// Words by which options of PostgreSQL's EXPLAIN begin.
+const OPTIONS: [&str; 9] =
+    ["ANALYZE", "VERBOSE", "COSTS", "SETTINGS", "BUFFERS", "WAL", "TIMING", "SUMMARY", "FORMAT"];
+
+fn sees_option(cursor: &Cursor<'_>) -> bool {
+    OPTIONS.iter().any(|option| cursor.sees_second(option))
+}
+
+/// Reads `(option [value], ...)`: whether the query is executed, and whether the plan is written as JSON. A plan says all that it can,
+/// so the other options change nothing.
+fn options_of_explain(cursor: &mut Cursor<'_>) -> Result<(bool, bool), TextError> {
+    cursor.expect_symbol(&Token::LParen)?;
+    let (mut analyze, mut is_json) = (false, false);
+    loop {
+        let Some(option) = OPTIONS.into_iter().find(|option| cursor.take(&[option])) else {
+            return Err(cursor.expected_one_of(&OPTIONS));
+        };
+        if option == "FORMAT" {
+            is_json = cursor.take(&["JSON"]);
+            if !is_json && !cursor.take(&["TEXT"]) {
+                return Err(cursor.expected_one_of(&["TEXT", "JSON"]));
+            }
+        } else {
+            let is_off = ["FALSE", "OFF"].iter().any(|word| cursor.take(&[word]))
+                || cursor.take_symbol(&Token::Number("0".to_owned(), false));
+            if !is_off {
+                let _ = ["TRUE", "ON"].iter().any(|word| cursor.take(&[word]))
+                    || cursor.take_symbol(&Token::Number("1".to_owned(), false));
+            }
+            analyze = if option == "ANALYZE" { !is_off } else { analyze };
+        }
+        if !cursor.take_symbol(&Token::Comma) {
+            cursor.expect_symbol(&Token::RParen)?;
+            return Ok((analyze, is_json));
+        }
+    }
 }
 
 fn creates_input(cursor: &Cursor<'_>) -> bool {

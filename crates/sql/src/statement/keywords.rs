@@ -10,6 +10,23 @@ pub fn keywords() -> &'static [&'static str] {
     &KEYWORDS
 }
 
+/// Whether a word cannot name a relation unless it is quoted.
+///
+/// ```
+/// assert!(tidemill_sql::is_reserved("select") && !tidemill_sql::is_reserved("prices"));
+/// ```
+#[must_use]
+pub fn is_reserved(word: &str) -> bool {
+    RESERVED.contains(&word)
+}
+
+/// Words that cannot name a source, view or sink unless quoted, because no query could read from it.
+const RESERVED: [&str; 29] = [
+    "all", "and", "as", "case", "create", "cross", "distinct", "else", "from", "full", "group", "having",
+    "in", "inner", "into", "join", "lateral", "left", "not", "null", "on", "or", "order", "right", "select",
+    "union", "values", "where", "with",
+];
+
 const KEYWORDS: [&str; 114] = [
     "ALL",
     "ALTER",

@@ -10,12 +10,15 @@ mod body_text;
 mod calls;
 mod clauses;
 mod client_calls;
+mod client_empty;
 mod client_format;
 mod client_lists;
+mod client_names;
 mod client_query;
 mod code_of_file;
 mod columns;
 mod compared_lists;
+mod constant_parameters;
 mod create_function;
 mod create_places;
 mod create_pool;
@@ -42,6 +45,7 @@ mod list_text;
 mod literal_tokens;
 mod made;
 mod name;
+mod object_names;
 mod option_value;
 mod options;
 mod parameters;
@@ -90,7 +94,7 @@ pub(crate) use self::depth::MAX_DEPTH;
 pub(crate) use self::expression_text::expression_of;
 pub(crate) use self::foreign::translated;
 pub use self::function_code::{Code, FunctionCode};
-pub use self::keywords::keywords;
+pub use self::keywords::{is_reserved, keywords};
 pub use self::list_text::{list_items, list_text};
 pub use self::name::Name;
 pub(crate) use self::name::in_other_letters;
@@ -192,6 +196,8 @@ pub enum StatementKind {
     Explain {
         /// Whether to run it too, and report measurements.
         analyze: bool,
+        /// Whether the plan is written as JSON.
+        is_json: bool,
         /// A query, `INSERT INTO`, `CREATE VIEW`, `CREATE MATERIALIZED VIEW` or `CREATE SINK`.
         statement: Box<Statement>,
     },
@@ -221,6 +227,12 @@ pub enum RelationKind {
 }
 
 impl StatementKind {
+    /// Whether it is a plan that is to be written as JSON.
+    #[must_use]
+    pub fn is_explained_in_json(&self) -> bool {
+        matches!(self, StatementKind::Explain { is_json: true, .. })
+    }
+
     /// Whether it changes the catalogue, or what of it runs.
     #[must_use]
     pub fn is_definition(&self) -> bool {

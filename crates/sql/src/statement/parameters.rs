@@ -4,11 +4,12 @@ use std::ops::ControlFlow;
 
 use datafusion::arrow::datatypes::DataType as ColumnType;
 use datafusion::sql::sqlparser::ast::{
-    self, ArrayElemTypeDef, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query, TimezoneInfo,
-    Value, ValueWithSpan, Visitor, VisitorMut,
+    self, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, LimitClause, Query,
+    TimezoneInfo, Value, ValueWithSpan, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
+use super::constant_parameters::{constant, constant_in, null_of};
 use super::list_text::list_items;
 use super::{Statement, StatementKind, parts};
 use crate::TextError;
@@ -230,6 +231,22 @@ impl Statement {
         search.known
     }
 
+    /// Whether a parameter stands where the planner needs a constant, so that the statement is planned for each of its values.
+    #[must_use]
+    pub fn has_constant_parameters(&self) -> bool {
+        let mut search = ParameterSearch::default();
+        let _ = parts::visit(self, &mut search);
+        search.has_constants
+    }
+
+    /// The parameters that are one side of `+` or `-`, from 1.
+    #[must_use]
+    pub(crate) fn added_parameters(&self) -> Vec<usize> {
+        let mut search = ParameterSearch::default();
+        let _ = parts::visit(self, &mut search);
+        search.added
+    }
+
     /// The first parameter as written, and its place.
     pub(crate) fn first_parameter(&self) -> Option<(String, Span)> {
         let mut search = ParameterSearch::default();
@@ -272,6 +289,10 @@ struct ParameterSearch {
     /// Those whose type follows from where they stand.
     known: Vec<(usize, ParameterType)>,
     first: Option<(String, TokenSpan)>,
+    /// Those that are one side of `+` or `-`.
+    added: Vec<usize>,
+    /// Whether one of them stands for a constant.
+    has_constants: bool,
 }
 
 impl ParameterSearch {
@@ -298,6 +319,17 @@ impl Visitor for ParameterSearch {
             && let Some(kind) = kind_of(data_type)
         {
             self.note(Some(expr), kind);
+        }
+        if let Expr::BinaryOp { left, op: BinaryOperator::Plus | BinaryOperator::Minus, right } = expression {
+            for side in [left, right] {
+                if let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = side.as_ref() {
+                    self.added.extend(number(name));
+                }
+            }
+        }
+        if let Some(place) = constant_in(expression) {
+            self.note(Some(place), ParameterType::Text);
+            self.has_constants = true;
         }
         ControlFlow::Continue(())
     }
@@ -347,6 +379,23 @@ struct Bound<'a>(&'a [Option<Parameter>]);
 
 impl VisitorMut for Bound<'_> {
     type Break = ();
+
+    fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        let Some((place, example)) = constant(expression) else { return ControlFlow::Continue(()) };
+        let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = place else {
+            return ControlFlow::Continue(());
+        };
+        let Some(given) = number(name).and_then(|number| self.0.get(number - 1)?.as_ref()) else {
+            return ControlFlow::Continue(());
+        };
+        let is_null = given.value.is_none();
+        let text = given.value.clone().unwrap_or_else(|| example.to_owned());
+        *place = Expr::value(Value::SingleQuotedString(text));
+        if is_null {
+            *expression = null_of(std::mem::replace(expression, Expr::value(Value::Null)));
+        }
+        ControlFlow::Continue(())
+    }
 
     /// After its parts, so that what is put in is not visited again.
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {

@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, SelectItem, SetExpr, Value, Visitor,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Select, SelectItem,
+    SetExpr, TableFactor, Value, Visitor,
 };
 
 use super::client_calls::last;
@@ -43,7 +44,7 @@ impl Statement {
             return Ok(Vec::new());
         }
         let calls = match query.body.as_ref() {
-            SetExpr::Select(select) if select.from.is_empty() && select.selection.is_none() => {
+            SetExpr::Select(select) if is_once(select) => {
                 select.projection.iter().filter_map(column).filter_map(setting_call).collect()
             }
             _ => Vec::new(),
@@ -54,6 +55,21 @@ impl Statement {
             let message = "set_config takes constants, and stands alone in SELECT set_config(...)";
             Err(self.error(self.span, message).with_hint("write SET name = value"))
         }
+    }
+}
+
+/// Whether a SELECT gives one row: it has no tables, or reads the setting of one name.
+fn is_once(select: &Select) -> bool {
+    match (select.from.as_slice(), &select.selection) {
+        ([], None) => true,
+        ([from], Some(Expr::BinaryOp { left, op: BinaryOperator::Eq, right })) => {
+            let is_settings = matches!(&from.relation, TableFactor::Table { name, .. }
+                if last(name).as_deref() == Some("pg_settings"));
+            let is_name = matches!(left.as_ref(), Expr::Identifier(column)
+                if column.value.eq_ignore_ascii_case("name"));
+            is_settings && from.joins.is_empty() && is_name && matches!(constant(right), Some(Some(_)))
+        }
+        _ => false,
     }
 }
 

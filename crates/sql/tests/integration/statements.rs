@@ -200,7 +200,7 @@ fn small_statements() {
 #[test]
 fn explain() {
     let kind = one("EXPLAIN ANALYZE SELECT a FROM s WITH (x = 1)");
-    let StatementKind::Explain { analyze: true, statement } = kind else { panic!("{kind:?}") };
+    let StatementKind::Explain { analyze: true, statement, .. } = kind else { panic!("{kind:?}") };
     let StatementKind::Query(_, options) = &statement.kind else { panic!("{statement:?}") };
     assert_eq!(options.integer("x", 1..=1).unwrap(), Some(1));
     assert_eq!(statement.text, "SELECT a FROM s WITH (x = 1)");

@@ -21,7 +21,7 @@ use super::question::Question;
 use crate::http::answer::Refusal;
 use crate::measured_plan::measured_plan;
 use crate::report::{NOT_SUPPORTED, PROGRAM_LIMIT, QUERY_CANCELED, Report, SYNTAX_ERROR};
-use crate::text_rows::plan_table;
+use crate::text_rows::plan_rows;
 
 /// Planning takes stack for each level of an expression.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
@@ -147,7 +147,7 @@ impl Worker {
                 let batches = batches.map(|batch| batch.map_err(Report::from));
                 Ok((Rows::Coming(Box::new(batches)), schema, None))
             }
-            Reply::Text(text) => ready(plan_table(&text)),
+            Reply::Text(text) => ready(plan_rows(&text, statement.kind.is_explained_in_json())),
             Reply::Query(query) => {
                 let key = self.key(&query)?;
                 let stream = query.stream().map_err(Report::from)?;
@@ -161,7 +161,9 @@ impl Worker {
             }
             Reply::Analyze(query) => {
                 let cancellation = self.session.cancellation();
-                let plan = measured_plan(query, || cancellation.requests() > 0)?;
+                let plan = measured_plan(query, statement.kind.is_explained_in_json(), || {
+                    cancellation.requests() > 0
+                })?;
                 let schema = plan.schema();
                 Ok((Rows::Measured(Some(plan)), Some(schema), None))
             }
@@ -325,7 +327,7 @@ fn only_statement(text: &str) -> Result<Statement, Report> {
             | StatementKind::Subscribe(_)
             | StatementKind::ExplainOutput(_)
             | StatementKind::Explain { analyze: false, .. } => Ok(statement),
-            StatementKind::Explain { analyze: true, statement: ref measured }
+            StatementKind::Explain { analyze: true, statement: ref measured, .. }
                 if matches!(measured.kind, StatementKind::Query(..)) =>
             {
                 Ok(statement)

@@ -35,7 +35,7 @@ def inspects(connection):
     found = [(column["name"], str(column["type"]), column["nullable"]) for column in inspector.get_columns("prices")]
     equal(found, [("id", "BIGINT", False), ("price", "DOUBLE PRECISION", True), ("name", "TEXT", True)])
     found = [(column["name"], column["type"].compile(connection.dialect)) for column in inspector.get_columns("Dear Ones")]
-    equal(found, [("id", "BIGINT"), ("pair", "DOUBLE PRECISION[]"), ("exact", "NUMERIC")])
+    equal(found, [("id", "BIGINT"), ("pair", "DOUBLE PRECISION[]"), ("exact", "NUMERIC(10, 2)")])
     key = inspector.get_pk_constraint("newest")
     equal((key["constrained_columns"], key["name"]), (["id"], "newest_pkey"))
     # A key whose values can be NULL identifies rows, but is no primary key.

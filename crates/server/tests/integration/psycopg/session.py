@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import json
 import sys
 import time
 
@@ -95,6 +96,56 @@ def streams(connection):
     equal(connection.execute("SELECT 1").fetchone(), (1,))
 
 
+def cursors(connection):
+    query = "SELECT value FROM sequence(count => 5) WHERE value >= %s"
+    with connect() as reader:
+        with reader.cursor(name="named") as cursor:
+            cursor.itersize = 2
+            cursor.execute(query, (1,))
+            equal([column.name for column in cursor.description], ["value"])
+            equal((cursor.fetchone(), cursor.fetchmany(2), cursor.fetchall()), ((1,), [(2,), (3,)], [(4,)]))
+        with reader.cursor(name="again", binary=True) as cursor:
+            equal(list(cursor.execute(query, (3,))), [(3,), (4,)])
+        with reader.cursor(name="skips") as cursor:
+            cursor.execute(query, (0,))
+            cursor.scroll(3)
+            equal(cursor.fetchall(), [(3,), (4,)])
+        with reader.cursor(name="open") as cursor:
+            cursor.execute("SELECT relname FROM pg_class WHERE relname = 'nowhere'")
+            equal(cursor.fetchall(), [])
+            equal(reader.execute("SELECT name, is_holdable FROM pg_cursors").fetchall(), [("open", False)])
+    with connection.cursor(name="held", withhold=True) as cursor:
+        equal(cursor.execute(query, (4,)).fetchall(), [(4,)])
+    equal(connection.execute("SELECT count(*) FROM pg_cursors").fetchone(), (0,))
+
+
+def constants(connection):
+    at = datetime.datetime(2026, 1, 1, 10)
+    paris = "SELECT CAST(%s AS TIMESTAMP) AT TIME ZONE %s"
+    nine = datetime.datetime(2026, 1, 1, 9, tzinfo=datetime.timezone.utc)
+    equal(connection.execute(paris, (at, "Europe/Paris")).fetchone(), (nine,))
+    equal(connection.execute(paris, (at, None)).fetchone(), (None,))
+    equal(connection.execute("SELECT to_char(CAST(%s AS TIMESTAMP), %s)", (at, "YYYY")).fetchone(), ("2026",))
+    for prepare in (False, True):
+        later = connection.execute("SELECT CAST(%s AS TIMESTAMP) + %s", (at, "1 hour"), prepare=prepare)
+        equal(later.fetchone(), (at + datetime.timedelta(hours=1),))
+
+
+def settings(connection):
+    for statement in ("SET jit = off", "SET work_mem = '64MB'", "SET ROLE none", "RESET ROLE", "ANALYZE"):
+        connection.execute(statement)
+    equal(connection.execute("SHOW work_mem").fetchone(), ("64MB",))
+    connection.execute("RESET work_mem")
+    equal(connection.execute("SELECT current_setting('work_mem')").fetchone(), ("4MB",))
+    try:
+        connection.execute("ANALYZE nowhere")
+        raise AssertionError("there is no such relation")
+    except psycopg.errors.UndefinedTable:
+        pass
+    (plan,) = connection.execute("EXPLAIN (FORMAT JSON, COSTS off) SELECT value FROM sequence(count => 1)").fetchone()
+    equal("Node Type" in json.loads(plan)[0]["Plan"], True)
+
+
 def transactions():
     with connect() as connection:
         equal(connection.execute("SELECT 1").fetchone(), (1,))
@@ -150,5 +201,8 @@ with connect(autocommit=True) as session:
     streams(session)
     views(session)
     inserts(session)
+    cursors(session)
+    constants(session)
+    settings(session)
 transactions()
 print("done")

@@ -78,8 +78,12 @@ impl Clauses<'_> {
             }
             Expr::Interval(interval) => self.interval(interval, expression),
             Expr::AtTimeZone { timestamp: _, time_zone } => match time_zone.as_ref() {
-                Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), span: _ }) => PLANNED,
                 Expr::Interval(_) => PLANNED,
+                // The value of a parameter is put in before the statement is planned.
+                Expr::Value(ValueWithSpan {
+                    value: Value::SingleQuotedString(_) | Value::Placeholder(_),
+                    span: _,
+                }) => PLANNED,
                 other => {
                     self.node(other, "a time zone must be a string", "write AT TIME ZONE 'Europe/Berlin'")
                 }
