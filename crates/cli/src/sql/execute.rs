@@ -126,8 +126,8 @@ impl Executor {
         let counted = Counted::default();
         let (sinks, mut changing) = self.sinks(query.outputs(), &counted)?;
         let mut execution = query.start(sinks).map_err(of_service)?;
-        let is_read = self.watch(&mut execution, &mut QueryProgress::of_query(streams), changing.as_mut())?;
-        let (exit, left) = self.finish(execution, is_read)?;
+        let watched = self.watch(&mut execution, &mut QueryProgress::of_query(streams), changing.as_mut())?;
+        let (exit, left) = self.finish(execution, watched)?;
         let Some((status, answer)) = left else { return Ok(exit) };
         self.check_strict(&status)?;
         let elapsed = start.elapsed();
@@ -162,8 +162,8 @@ impl Executor {
         let bound = query.prepared().max_latency();
         let explained = query.prepared().explained();
         let mut execution = query.start_without_rows().map_err(of_service)?;
-        let is_read = self.watch(&mut execution, &mut QueryProgress::of_query(false), None)?;
-        let (exit, left) = self.finish(execution, is_read)?;
+        let watched = self.watch(&mut execution, &mut QueryProgress::of_query(false), None)?;
+        let (exit, left) = self.finish(execution, watched)?;
         if let Some((status, _)) = left {
             self.check_strict(&status)?;
             self.show(format!("{}\n", explained.with(&status).trim_end()).as_bytes())?;
@@ -204,8 +204,8 @@ impl Executor {
         }
         let mut live = QueryProgress::of_pipeline(self.session.writes_to_standard_output());
         live.replaces(execution.running().takeover());
-        let is_read = self.watch(&mut execution, &mut live, None)?;
-        let finished = self.finish(execution, is_read);
+        let watched = self.watch(&mut execution, &mut live, None)?;
+        let finished = self.finish(execution, watched);
         live.tell_takeover();
         let (exit, left) = finished?;
         if let Some((status, _)) = left {
@@ -225,13 +225,13 @@ impl Executor {
     }
 
     /// Shows the progress of a query, and its changes, until it has taken in everything; passes on requests to stop.
-    /// Returns whether somebody still reads its rows.
+    /// Returns which notices were shown; `None` if nobody reads its rows any more.
     fn watch(
         &self,
         execution: &mut Execution,
         live: &mut QueryProgress,
         mut changing: Option<&mut TableDisplay>,
-    ) -> anyhow::Result<bool> {
+    ) -> anyhow::Result<Option<Notices>> {
         let cancellation = self.session.cancellation();
         let mut notices = Notices::default();
         while execution.advance() == Phase::Running {
@@ -242,7 +242,7 @@ impl Executor {
             if let Some(changing) = &mut changing
                 && !changing.look()?
             {
-                return Ok(false);
+                return Ok(None);
             }
             live.look(|| execution.running().status());
             notices.look(live, || execution.running().status());
@@ -252,14 +252,16 @@ impl Executor {
         if let Some(changing) = changing {
             changing.clear()?;
         }
-        Ok(true)
+        Ok(Some(notices))
     }
 
     /// Waits for the remaining work of a query; `None` if nobody needs it any more, or its reader has gone.
-    fn finish(&self, execution: Execution, is_read: bool) -> anyhow::Result<(Exit, Option<Finished>)> {
-        if !is_read {
-            return Ok((Exit::Done, None));
-        }
+    fn finish(
+        &self,
+        execution: Execution,
+        watched: Option<Notices>,
+    ) -> anyhow::Result<(Exit, Option<Finished>)> {
+        let Some(mut notices) = watched else { return Ok((Exit::Done, None)) };
         let cancellation = self.session.cancellation();
         let ended = execution.finish_while(|| {
             // The prompt can return before the end.
@@ -267,6 +269,9 @@ impl Executor {
                 cancellation.request();
             }
         });
+        if let Ok(QueryEnd::Finished { status, .. }) = &ended {
+            notices.show_new(status, terminal::tell);
+        }
         match ended {
             Ok(QueryEnd::Abandoned) => {
                 terminal::tell("ended at once; everything not answered by then is lost");

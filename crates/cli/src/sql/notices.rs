@@ -29,16 +29,25 @@ impl Notices {
             return;
         }
         self.next = Some(now + PAUSE);
-        let Some(status) = status() else { return };
+        if let Some(status) = status() {
+            self.show_new(&status, |text| live.tell(text));
+        }
+    }
+
+    /// Reports what is new in this status, unless the log has it.
+    pub fn show_new(&mut self, status: &QueryStatus, tell: impl Fn(&str)) {
+        if logging::has_warnings() {
+            return;
+        }
         self.told.resize(status.sources.len(), 0);
         for ((_, feed), told) in status.sources.iter().zip(&mut self.told) {
             let notices = &feed.faults.notices;
             let (new, kept) = (notices.count() - *told, notices.since(*told));
             match new - kept.len() as u64 {
                 0 => {}
-                left_out => live.tell(&format!("note: {left_out} notices came too fast to be shown")),
+                left_out => tell(&format!("note: {left_out} notices came too fast to be shown")),
             }
-            kept.iter().for_each(|notice| live.tell(&format!("note: {notice}")));
+            kept.iter().for_each(|notice| tell(&format!("note: {notice}")));
             *told = notices.count();
         }
     }

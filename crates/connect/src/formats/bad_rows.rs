@@ -3,7 +3,7 @@
 use arrow_array::BooleanArray;
 use arrow_array::types::Float64Type;
 use arrow_cast::parse::Parser;
-use arrow_schema::Field;
+use arrow_schema::{DataType, Field};
 use tidemill_core::source::Faults;
 
 use super::sql_type::sql_type;
@@ -28,6 +28,10 @@ pub(crate) struct BadRows {
     reasons: Vec<(usize, String)>,
     /// Whether each bad row needs its reason.
     keeps_all: bool,
+    /// While parts of rows are looked at: the row that each part belongs to, from the outside to the inside.
+    owners: Vec<Vec<usize>>,
+    /// How many rows there are outside of all parts.
+    rows: usize,
 }
 
 impl BadRows {
@@ -39,7 +43,8 @@ impl BadRows {
     /// Marks a row of `rows`. The reason is created only if it is to be shown.
     #[cold]
     pub(crate) fn mark(&mut self, row: usize, rows: usize, reason: impl FnOnce() -> String) {
-        self.bad.resize(rows, false);
+        let row = self.owners.iter().rev().fold(row, |part, owners| owners[part]);
+        self.bad.resize(if self.owners.is_empty() { rows } else { self.rows }, false);
         if std::mem::replace(&mut self.bad[row], true) {
             return;
         }
@@ -47,6 +52,22 @@ impl BadRows {
         if self.keeps_all || self.reasons.len() < Faults::SAMPLES_MAX {
             self.reasons.push((row, reason()));
         }
+    }
+
+    /// Looks at parts of rows, such as the items of lists: what is marked is the row that `owners` has for a part.
+    pub(crate) fn within<T>(
+        &mut self,
+        owners: Vec<usize>,
+        rows: usize,
+        look: impl FnOnce(&mut BadRows) -> T,
+    ) -> T {
+        if self.owners.is_empty() {
+            self.rows = rows;
+        }
+        self.owners.push(owners);
+        let found = look(self);
+        self.owners.pop();
+        found
     }
 
     /// Whether all bad rows are reported with their records.
@@ -98,16 +119,32 @@ pub(super) fn no_value(field: &Field) -> String {
 
 /// Why a text is not a value of a column.
 pub(super) fn mismatch(field: &Field, text: &str) -> String {
+    format!("column '{}': {}", field.name(), not_of_type(field.data_type(), text))
+}
+
+/// Why a text is not a value of a type.
+pub(super) fn not_of_type(data_type: &DataType, text: &str) -> String {
     let shown = match text.char_indices().find(|(at, _)| *at >= SHOWN_BYTES) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),
     };
-    let name = sql_type(field.data_type());
+    let name = sql_type(data_type);
     let is_number = Float64Type::parse(text.trim_ascii()).is_some();
-    if field.data_type().is_integer() && is_number {
-        format!("column '{}': {shown} does not fit into {name}", field.name())
+    if data_type.is_integer() && is_number {
+        format!("{shown} does not fit into {name}")
     } else {
         let article = if name.starts_with(['A', 'I']) { "an" } else { "a" };
-        format!("column '{}': '{}' is not {article} {name}", field.name(), shown.escape_debug())
+        // A text may be JSON, whose quotes are shown as they are.
+        let shown: String = shown.chars().flat_map(escaped).collect();
+        format!("'{shown}' is not {article} {name}")
     }
+}
+
+/// A character as a message shows it: control characters as escapes.
+fn escaped(character: char) -> impl Iterator<Item = char> {
+    let (plain, escape) = match character {
+        '"' | '\'' => (Some(character), None),
+        other => (None, Some(other.escape_debug())),
+    };
+    plain.into_iter().chain(escape.into_iter().flatten())
 }

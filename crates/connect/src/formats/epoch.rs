@@ -6,7 +6,8 @@ use arrow_schema::{Field, TimeUnit};
 const KEY: &str = "tidemill.epoch_unit";
 const NANOSECONDS: i128 = 1_000_000_000;
 
-/// The column of timestamps, whose values may also be numbers of this unit since 1970, with a fraction or without.
+/// The column of timestamps, or with timestamps in structs and lists, whose values may also be numbers of this unit since
+/// 1970, with a fraction or without.
 ///
 /// ```
 /// use tidemill_connect::formats::with_epoch_unit;

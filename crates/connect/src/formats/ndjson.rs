@@ -1,38 +1,33 @@
 //! NDJSON: one JSON object per line.
 //!
 //! - Columns are keys of the object. If an object lacks such a key, a key that differs only in case counts; two of
-//!   these are a fault. A missing key is NULL, and other keys are ignored.
-//! - Numbers, strings and Booleans are read as in CSV, so `"5"` is a number too, and `1.5` is not a BIGINT. Objects and
-//!   lists become structs and lists.
+//!   these are a fault. A missing key is NULL, and other keys are ignored. Fields of structs are found alike.
+//! - Numbers, strings and Booleans are read as in CSV, so `"5"` is a number too, and `1.5` is not a BIGINT, neither in a
+//!   column nor in a struct or a list. A VARCHAR that gets an object or a list is its text as it is written.
 //! - Empty lines are skipped. Lines may end with CR LF. A byte order mark at the beginning is skipped.
 //! - Faults are: a line that is not one JSON object, a value that does not have its column's type, NULL in a column
 //!   that is NOT NULL, bytes that are not UTF-8, a NUL byte, more than [`RECORD_LIMIT_BYTES`]. Columns that nobody
 //!   reads are checked, too.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
-use arrow_json::ReaderBuilder;
-use arrow_schema::{Field, Schema, SchemaRef};
-use arrow_select::concat::concat_batches;
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
-use super::bad_rows::{BadRows, Texts, no_value};
-use super::ndjson_fields::{is_direct, raw_field};
-use super::ndjson_keys as keys;
+use super::bad_rows::BadRows;
+use super::json_rows::{JsonColumns, JsonRows, NO_OBJECT};
 use super::ndjson_other_keys::OtherKeys;
-use super::text_length::check_length;
-use super::values::{self, good_rows};
+use super::values::good_rows;
 use super::{DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project};
 
 /// How many bytes are taken in at once.
 const PIECE_BYTES: usize = 512 * 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-const NO_OBJECT: &str = "not one JSON object";
+/// A column that none of this many objects had is told before the input ends.
+const OBJECTS_BEFORE_ABSENCES: u64 = 1_000;
 
 /// Decodes NDJSON.
 ///
@@ -59,9 +54,7 @@ pub struct NdjsonDecoder {
     schema: SchemaRef,
     /// The declared columns.
     read: Vec<usize>,
-    /// The fields requested from Arrow, for all declared columns: scalars as strings, with names as the last objects
-    /// wrote them.
-    raw: SchemaRef,
+    columns: JsonColumns,
     batch_rows: usize,
     place: String,
     buffer: Vec<u8>,
@@ -73,6 +66,12 @@ pub struct NdjsonDecoder {
     other_keys: Option<OtherKeys>,
     /// The line numbers of the rows since this was last asked, if they are kept.
     row_lines: Option<Vec<u64>>,
+    /// How many objects were read, and how many of them had no key that is a column.
+    objects: u64,
+    strangers: u64,
+    /// The number of the latter that is told next.
+    strangers_told: u64,
+    are_absences_told: bool,
     faults: Faults,
 }
 
@@ -84,22 +83,12 @@ struct LineRange {
     number: u64,
 }
 
+/// A line that has no row, and why.
+type BrokenLine = (LineRange, String);
+
 impl LineRange {
     fn of(self, buffer: &[u8]) -> &[u8] {
         &buffer[self.begin..self.end]
-    }
-}
-
-/// The rows of a block that could be decoded, and their lines.
-struct DecodedParts<'a> {
-    parts: &'a mut Vec<RecordBatch>,
-    lines: &'a mut Vec<LineRange>,
-}
-
-impl DecodedParts<'_> {
-    fn keep(&mut self, lines: &[LineRange], batch: RecordBatch) {
-        self.lines.extend(lines);
-        self.parts.push(batch);
     }
 }
 
@@ -110,16 +99,9 @@ impl NdjsonDecoder {
     /// [`Cause::user`] if a column has a type that JSON cannot represent.
     pub fn new(settings: DecoderSettings) -> Result<NdjsonDecoder, Cause> {
         let schema = settings.schema;
-        for field in schema.fields() {
-            let raw = Schema::new(vec![raw_field(field, field.name())]);
-            ReaderBuilder::new(Arc::new(raw)).build_decoder().map_err(|error| {
-                Cause::user(format!("column '{}': JSON cannot contain such values: {error}", field.name()))
-                    .with_source(error)
-            })?;
-        }
         Ok(NdjsonDecoder {
             read: (0..schema.fields().len()).collect(),
-            raw: keys::as_declared(&schema),
+            columns: JsonColumns::new(&schema)?,
             declared: schema.clone(),
             schema,
             batch_rows: settings.batch_rows.max(1),
@@ -130,6 +112,10 @@ impl NdjsonDecoder {
             discarding: false,
             other_keys: None,
             row_lines: None,
+            objects: 0,
+            strangers: 0,
+            strangers_told: 0,
+            are_absences_told: false,
             faults: Faults::default(),
         })
     }
@@ -169,6 +155,7 @@ impl NdjsonDecoder {
         batches: &mut VecDeque<RecordBatch>,
     ) -> Result<(), Cause> {
         let mut lines = Vec::with_capacity(self.batch_rows.min(buffer.len() / 16 + 1));
+        let mut broken: Vec<BrokenLine> = Vec::new();
         for newline in memchr::memchr_iter(b'\n', &buffer[*start..]).map({
             let base = *start;
             move |at| base + at
@@ -189,14 +176,14 @@ impl NdjsonDecoder {
                     lines.push(line);
                 }
                 Ok(false) => {}
-                Err(reason) => self.fault(line.number, bytes, reason),
+                Err(reason) => broken.push((line, reason)),
             }
             if lines.len() == self.batch_rows {
-                self.emit(buffer, &lines, batches)?;
+                self.emit(buffer, &lines, std::mem::take(&mut broken), batches)?;
                 lines.clear();
             }
         }
-        self.emit(buffer, &lines, batches)
+        self.emit(buffer, &lines, broken, batches)
     }
 
     /// Whether a line is not empty.
@@ -228,125 +215,88 @@ impl NdjsonDecoder {
         faults.add_record(|| format!("{place}, line {line}"), || reason.to_string(), record);
     }
 
+    /// Makes a batch of these lines, and reports those between them that are broken.
     fn emit(
         &mut self,
         buffer: &[u8],
         lines: &[LineRange],
+        mut broken: Vec<BrokenLine>,
         batches: &mut VecDeque<RecordBatch>,
     ) -> Result<(), Cause> {
-        if lines.is_empty() {
-            return Ok(());
-        }
-        let mut parts = Vec::new();
+        let mut rows = self.columns.rows();
         let mut kept = Vec::with_capacity(lines.len());
-        let raw = self.raw.clone();
-        self.decode_lines(
-            &raw,
-            false,
-            buffer,
-            lines,
-            &mut DecodedParts { parts: &mut parts, lines: &mut kept },
-        );
-        if kept.is_empty() {
-            return Ok(());
-        }
-        let rows = match parts.len() {
-            1 => parts.swap_remove(0),
-            _ => {
-                // They may differ in how keys are written.
-                let alike = |part: RecordBatch| RecordBatch::try_new(raw.clone(), part.columns().to_vec());
-                let parts = parts.into_iter().map(alike).collect::<Result<Vec<_>, _>>();
-                let rows = parts.and_then(|parts| concat_batches(&raw, &parts));
-                rows.map_err(|error| Cause::bug(error.to_string()).with_source(error))?
+        for line in lines {
+            let bytes = line.of(buffer);
+            // The line was checked before.
+            let text = std::str::from_utf8(bytes).unwrap_or_default();
+            match self.columns.read(text, &mut rows) {
+                Ok(has_columns) => {
+                    kept.push(*line);
+                    if !has_columns {
+                        self.note_stranger(line.number);
+                    }
+                }
+                Err(reason) => broken.push((*line, reason)),
             }
-        };
-        let batch = self.typed(&rows, &kept, buffer)?;
-        batches.extend((batch.num_rows() > 0).then_some(batch));
+        }
+        self.objects += kept.len() as u64;
+        if self.objects >= OBJECTS_BEFORE_ABSENCES {
+            self.note_absences();
+        }
+        if !kept.is_empty() {
+            let batch = self.typed(&rows, &kept, &mut broken)?;
+            batches.extend((batch.num_rows() > 0).then_some(batch));
+        }
+        // In the order of the lines, wherever blocks end.
+        broken.sort_by_key(|(line, _)| line.number);
+        for (line, reason) in broken {
+            self.fault(line.number, line.of(buffer), reason);
+        }
         Ok(())
     }
 
-    /// Decodes all lines at once. If that fails, decodes each half separately, down to the broken line. `are_alike`:
-    /// all lines are known to have exactly these keys.
-    fn decode_lines(
-        &mut self,
-        raw: &SchemaRef,
-        are_alike: bool,
-        buffer: &[u8],
-        lines: &[LineRange],
-        kept: &mut DecodedParts<'_>,
-    ) {
-        match decode_block(raw, buffer, lines) {
-            Ok(batch) if are_alike => kept.keep(lines, batch),
-            Ok(batch) => self.keep_alike(raw, buffer, lines, &batch, kept),
-            Err(reason) if lines.len() == 1 => self.fault(lines[0].number, lines[0].of(buffer), reason),
-            Err(_) => {
-                let (left, right) = lines.split_at(lines.len() / 2);
-                self.decode_lines(raw, are_alike, buffer, left, kept);
-                self.decode_lines(raw, are_alike, buffer, right, kept);
-            }
+    /// Counts an object none of whose keys is a column: its row is all NULL. Each tenfold number is told.
+    #[cold]
+    fn note_stranger(&mut self, line: u64) {
+        self.strangers += 1;
+        if self.strangers < self.strangers_told {
+            return;
+        }
+        self.strangers_told = self.strangers * 10;
+        let (place, count, names) = (&self.place, self.strangers, self.columns.strangers());
+        let objects =
+            if count == 1 { "an object has".to_owned() } else { format!("{count} objects so far have") };
+        self.faults.notice(format!("{place}, line {line}: {objects} no key that matches a column; {names}"));
+    }
+
+    /// Tells once which columns no object has had.
+    fn note_absences(&mut self) {
+        if self.are_absences_told {
+            return;
+        }
+        if let Some(absences) = self.columns.absences() {
+            self.are_absences_told = true;
+            self.faults.notice(format!("{}: {absences}", self.place));
         }
     }
 
-    /// Keeps the rows whose objects write their keys as they were read. Others are read again.
-    fn keep_alike(
-        &mut self,
-        raw: &SchemaRef,
-        buffer: &[u8],
-        lines: &[LineRange],
-        batch: &RecordBatch,
-        kept: &mut DecodedParts<'_>,
-    ) {
-        let text = |row: usize| &buffer[lines[row].begin..lines[row].end];
-        let mut done = 0;
-        for run in keys::written_otherwise(raw, &self.declared, batch, text) {
-            if done < run.rows.start {
-                let before = done..run.rows.start;
-                kept.keep(&lines[before.clone()], batch.slice(done, before.len()));
-            }
-            done = run.rows.end;
-            match run.keys {
-                Ok(own) => {
-                    self.decode_lines(&own, true, buffer, &lines[run.rows], kept);
-                    // The next ones are probably like these.
-                    self.raw = own;
-                }
-                Err(reason) => {
-                    lines[run.rows].iter().for_each(|line| self.fault(line.number, line.of(buffer), &reason));
-                }
-            }
-        }
-        if done < lines.len() {
-            kept.keep(&lines[done..], batch.slice(done, lines.len() - done));
-        }
-    }
-
-    /// Converts strings to the columns' types.
+    /// Converts texts to the columns' types. Lines with other values are broken.
     fn typed(
         &mut self,
-        rows: &RecordBatch,
+        rows: &JsonRows<'_>,
         lines: &[LineRange],
-        buffer: &[u8],
+        broken: &mut Vec<BrokenLine>,
     ) -> Result<RecordBatch, Cause> {
         let mut bad = BadRows::of(&self.faults);
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.read.len());
         for column in &self.read {
-            let field = self.declared.field(*column);
-            columns.push(match (is_direct(field.data_type()), rows.column(*column)) {
-                (false, texts) => values::column(field, &Strings(texts.as_string()), &mut bad)?,
-                (true, values) => {
-                    check_direct(field, values, &mut bad);
-                    values.clone()
-                }
-            });
+            columns.push(self.columns.column(*column, rows, &mut bad)?);
         }
-        let others = (0..rows.num_columns()).filter(|column| !self.read.contains(column));
+        let others = (0..self.declared.fields().len()).filter(|column| !self.read.contains(column));
         for column in others {
-            match (self.declared.field(column), rows.column(column)) {
-                (field, values) if is_direct(field.data_type()) => check_direct(field, values, &mut bad),
-                (field, texts) => values::check(field, &Strings(texts.as_string()), &mut bad)?,
-            }
+            self.columns.check(column, rows, &mut bad)?;
         }
-        let batch = good_rows(self.schema.clone(), columns, rows.num_rows(), &bad)?;
+        let batch = good_rows(self.schema.clone(), columns, lines.len(), &bad)?;
         if let Some(row_lines) = &mut self.row_lines {
             match bad.good() {
                 None => row_lines.extend(lines.iter().map(|line| line.number)),
@@ -355,12 +305,7 @@ impl NdjsonDecoder {
                 }
             }
         }
-        let place = &self.place;
-        let text = |row: usize| {
-            let record = lines[row].of(buffer);
-            record.strip_suffix(b"\r").unwrap_or(record)
-        };
-        bad.report(&mut self.faults, |row| format!("{place}, line {}", lines[row].number), text);
+        bad.report_rows(&mut self.faults, |_, row, reason| broken.push((lines[row], reason)));
         Ok(batch)
     }
 }
@@ -378,7 +323,6 @@ impl RecordDecoder for NdjsonDecoder {
 
     fn begin(&mut self, place: &str) {
         place.clone_into(&mut self.place);
-        self.raw = keys::as_declared(&self.declared);
         self.buffer.clear();
         self.line = 1;
         self.at_start = true;
@@ -410,7 +354,9 @@ impl RecordDecoder for NdjsonDecoder {
         if !self.buffer.is_empty() {
             self.buffer.push(b'\n');
         }
-        self.run(true, batches)
+        self.run(true, batches)?;
+        self.note_absences();
+        Ok(())
     }
 
     fn report_other_keys(&mut self) {
@@ -432,52 +378,6 @@ impl RecordDecoder for NdjsonDecoder {
     fn faults(&mut self) -> Faults {
         self.faults.take()
     }
-}
-
-struct Strings<'a>(&'a StringArray);
-
-impl Texts for Strings<'_> {
-    fn rows(&self) -> usize {
-        self.0.len()
-    }
-
-    #[inline]
-    fn get(&self, row: usize) -> Option<&str> {
-        self.0.is_valid(row).then(|| self.0.value(row))
-    }
-}
-
-/// Marks the rows of a column made by Arrow that lack a required value, or whose text is too long.
-fn check_direct(field: &Field, values: &ArrayRef, bad: &mut BadRows) {
-    check_length(field, values, bad);
-    if !field.is_nullable() {
-        for row in (0..values.len()).filter(|row| values.is_null(*row)) {
-            bad.mark(row, values.len(), || no_value(field));
-        }
-    }
-}
-
-/// Decodes lines each of which must be one object.
-fn decode_block(schema: &SchemaRef, buffer: &[u8], lines: &[LineRange]) -> Result<RecordBatch, String> {
-    let builder =
-        ReaderBuilder::new(schema.clone()).with_batch_size(lines.len() + 1).with_coerce_primitive(true);
-    let mut decoder = builder.build_decoder().map_err(explain)?;
-    for (index, line) in lines.iter().enumerate() {
-        let bytes = buffer[line.begin..line.end].trim_ascii();
-        let read = decoder.decode(bytes).map_err(explain)?;
-        if read != bytes.len() || decoder.len() != index + 1 || decoder.has_partial_record() {
-            return Err(NO_OBJECT.to_owned());
-        }
-    }
-    match decoder.flush().map_err(explain)? {
-        Some(batch) if batch.num_rows() == lines.len() => Ok(batch),
-        _ => Err(NO_OBJECT.to_owned()),
-    }
-}
-
-fn explain(error: arrow_schema::ArrowError) -> String {
-    let text = error.to_string();
-    text.strip_prefix("Json error: ").unwrap_or(&text).to_owned()
 }
 
 fn too_long() -> String {

@@ -2,15 +2,15 @@
 
 use arrow_array::timezone::Tz;
 use arrow_array::types::Date32Type;
-use arrow_cast::parse::{Parser, string_to_datetime, string_to_time_nanoseconds};
+use arrow_cast::parse::{Parser, string_to_time_nanoseconds};
 use tidemill_core::error::Cause;
 
 use super::epoch::Epoch;
+use super::time_text::{TimeText, days};
 
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// Reads ISO 8601 timestamps, with `T` or a blank, with or without fraction and zone. A text without a zone has the
-/// column's zone, or UTC if the column has none.
+/// Reads timestamps ([`TimeText`]). A text without a zone has the column's zone, or UTC if the column has none.
 pub(crate) struct TimestampParser {
     zone: Tz,
     is_utc: bool,
@@ -45,8 +45,7 @@ impl TimestampParser {
         {
             return Some(found);
         }
-        let time = string_to_datetime(&self.zone, text).ok()?;
-        Some((time.timestamp(), time.timestamp_subsec_nanos()))
+        TimeText::parse(text)?.point(&self.zone, self.is_utc)
     }
 
     pub(crate) fn seconds(&self, text: &str) -> Option<i64> {
@@ -73,10 +72,14 @@ impl TimestampParser {
     }
 }
 
-/// A date, as days since 1970.
+/// A date, as days since 1970; that of a time, as it is written.
 pub(crate) fn parse_date(text: &str) -> Option<i32> {
-    let bytes = text.as_bytes();
-    if bytes.len() == 10 { date(bytes).map(|days| days as i32) } else { Date32Type::parse(text) }
+    let usual = if text.len() == 10 { date(text.as_bytes()) } else { None };
+    match usual.or_else(|| TimeText::parse(text).map(|time| time.day)) {
+        Some(days) => i32::try_from(days).ok(),
+        // Eight digits, and years beyond the calendar.
+        None => Date32Type::parse(text),
+    }
 }
 
 /// A time of day in nanoseconds since midnight: `12:30`, `12:30:05.5`. A bare number is rejected: nobody could tell
@@ -88,7 +91,8 @@ pub(crate) fn parse_time(text: &str) -> Option<i64> {
 
 /// Whether a text is a date.
 pub(crate) fn is_date(text: &str) -> bool {
-    text.len() == 10 && parse_date(text).is_some()
+    let is_written_out = (8..=10).contains(&text.len()) && text.contains('-');
+    is_written_out && parse_date(text).is_some()
 }
 
 /// A time as nanoseconds since 1970: `2026-01-31`, `2026-01-31 23:59:59.5`, `2026-01-31T23:59:59Z`. Without a zone it is
@@ -109,7 +113,7 @@ pub(crate) fn is_timestamp(text: &str) -> bool {
     timestamp_ns(text).is_some()
 }
 
-/// The usual form of a time, `2026-01-31T23:59:59[.123][Z]`; anything else is left to Arrow.
+/// The usual form of a time, `2026-01-31T23:59:59[.123][Z]`, read quickly.
 fn common(text: &[u8]) -> Option<(i64, u32)> {
     let text = text.strip_suffix(b"Z").unwrap_or(text);
     if text.len() < 19 || !matches!(text[10], b'T' | b' ') || text[13] != b':' || text[16] != b':' {
@@ -143,25 +147,7 @@ fn date(text: &[u8]) -> Option<i64> {
         return None;
     }
     let (year, month, day) = (pair(text, 0)? * 100 + pair(text, 2)?, pair(text, 5)?, pair(text, 8)?);
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days_in_month = match month {
-        2 => 28 + i64::from(is_leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    if day == 0 || day > days_in_month {
-        return None;
-    }
-    // Years begin in March, so that the leap day is the last one; 719,468 days lie between 0000-03-01 and
-    // 1970.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let century = year.div_euclid(100);
-    Some(
-        year * 365 + year.div_euclid(4) - century + century.div_euclid(4) + (month * 153 + 2) / 5 + day
-            - 1
-            - 719_468,
-    )
+    days(year, month, day)
 }
 
 fn pair(text: &[u8], at: usize) -> Option<i64> {
@@ -210,7 +196,7 @@ mod tests {
         }
         let east = TimestampParser::new(Some("+02:00"))?;
         assert_eq!(east.nanoseconds("2026-01-01 01:59:59.5"), expected);
-        assert_eq!(utc.nanoseconds("2025-12-31T24:00:00"), None);
+        assert_eq!(utc.nanoseconds("2025-12-31T24:00:00.5"), None);
         assert_eq!(utc.nanoseconds("9999-12-31T00:00:00"), None);
         assert_eq!(utc.seconds("9999-12-31T00:00:00"), Some(253_402_214_400));
         assert_eq!(utc.nanoseconds("1677-09-21 00:12:43.145224192"), Some(i64::MIN));

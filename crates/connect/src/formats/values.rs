@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::builder::{
-    BooleanBuilder, GenericStringBuilder, PrimitiveBuilder, StringDictionaryBuilder, StringViewBuilder,
+    BinaryBuilder, BooleanBuilder, GenericStringBuilder, PrimitiveBuilder, StringDictionaryBuilder,
+    StringViewBuilder,
 };
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -18,6 +19,7 @@ use arrow_select::filter::filter;
 use tidemill_core::error::Cause;
 
 use super::bad_rows::{BadRows, Texts, mismatch, no_value};
+use super::decimal_text::decimal_in_digits;
 use super::epoch::Epoch;
 use super::interval_text::interval_in_units;
 use super::sql_type::sql_type;
@@ -33,7 +35,7 @@ pub(crate) fn is_supported(data_type: &DataType) -> bool {
         }
         DataType::Dictionary(_, value) => value.as_ref() == &DataType::Utf8,
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-            false
+            true
         }
         other => !other.is_nested() && can_cast_types(&DataType::Utf8, other),
     }
@@ -90,10 +92,14 @@ fn typed(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRe
         DataType::UInt32 => primitive!(UInt32Type, integer::<UInt32Type>),
         DataType::UInt64 => primitive!(UInt64Type, integer::<UInt64Type>),
         DataType::Float32 => {
-            primitive!(Float32Type, |text| Float32Type::parse(text).filter(|v| fits(*v as f64, text)))
+            primitive!(Float32Type, |text| Float32Type::parse(text)
+                .filter(|v| fits(*v as f64, text))
+                .map(|v| if v.is_nan() { f32::NAN } else { v }))
         }
         DataType::Float64 => {
-            primitive!(Float64Type, |text| Float64Type::parse(text).filter(|v| fits(*v, text)))
+            primitive!(Float64Type, |text| Float64Type::parse(text)
+                .filter(|v| fits(*v, text))
+                .map(|v| if v.is_nan() { f64::NAN } else { v }))
         }
         DataType::Date32 => primitive!(Date32Type, parse_date),
         DataType::Time64(TimeUnit::Nanosecond) => primitive!(Time64NanosecondType, parse_time),
@@ -118,6 +124,9 @@ fn typed(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRe
         }
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
             vectors::column(field, texts, bad, |field, items, bad| column(field, items, bad))
+        }
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            bytes(field, texts, bad)
         }
         _ => by_cast(field, texts, bad),
     }
@@ -202,6 +211,38 @@ pub(crate) fn parse_boolean(text: &str) -> Option<bool> {
     }
 }
 
+/// Bytes as we write them, two hexadecimal digits each, or as PostgreSQL does, with `\x` in front.
+fn bytes(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRef, Cause> {
+    let rows = texts.rows();
+    let mut builder = BinaryBuilder::new();
+    for row in 0..rows {
+        let value = texts.get(row).map(|text| (text, parse_bytes(text)));
+        let fits = |bytes: &Vec<u8>| match field.data_type() {
+            DataType::FixedSizeBinary(size) => usize::try_from(*size) == Ok(bytes.len()),
+            _ => true,
+        };
+        match value {
+            None => builder.append_null(),
+            Some((_, Some(bytes))) if fits(&bytes) => builder.append_value(bytes),
+            Some((text, _)) => {
+                bad.mark(row, rows, || mismatch(field, text));
+                builder.append_null();
+            }
+        }
+    }
+    cast_with_options(&builder.finish(), field.data_type(), &CastOptions::default()).map_err(|error| {
+        Cause::bug(format!("column '{}' of bytes: {error}", field.name())).with_source(error)
+    })
+}
+
+fn parse_bytes(text: &str) -> Option<Vec<u8>> {
+    let text = text.trim_ascii();
+    let digits = text.strip_prefix("\\x").unwrap_or(text).as_bytes();
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let byte = |pair: &[u8]| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8);
+    if digits.len() % 2 == 0 { digits.chunks_exact(2).map(byte).collect() } else { None }
+}
+
 fn strings<O: OffsetSizeTrait>(texts: &impl Texts) -> ArrayRef {
     let rows = texts.rows();
     let mut builder = GenericStringBuilder::<O>::with_capacity(rows, rows * 12);
@@ -264,11 +305,12 @@ fn by_cast(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<Array
     let text_of = |row| texts.get(row).map(str::trim_ascii).filter(|text| !text.is_empty());
     let is_time = field.data_type().is_temporal();
     let is_castable = |text: &&str| !(is_time && Float64Type::parse(text).is_some());
-    let is_interval = matches!(field.data_type(), DataType::Interval(_));
-    let written = |text| match is_interval.then(|| interval_in_units(text)).flatten() {
-        Some(units) => Cow::Owned(units),
-        None => Cow::Borrowed(text),
+    let rewrite: fn(&str) -> Option<String> = match field.data_type() {
+        DataType::Interval(_) => interval_in_units,
+        data_type if data_type.is_decimal() => decimal_in_digits,
+        _ => |_| None,
     };
+    let written = |text| rewrite(text).map_or(Cow::Borrowed(text), Cow::Owned);
     let strings: StringArray = (0..rows).map(|row| text_of(row).filter(is_castable).map(written)).collect();
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let array = cast_with_options(&strings, field.data_type(), &options).map_err(|error| {

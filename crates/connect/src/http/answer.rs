@@ -9,6 +9,8 @@ use hyper::{Response, StatusCode};
 use serde_json::json;
 use tidemill_core::source::Faults;
 
+use crate::formats::encode::ascii;
+
 /// A whole answer.
 pub(super) type Answer = Response<Full<Bytes>>;
 
@@ -90,10 +92,16 @@ pub(super) fn error(status: StatusCode, message: &str) -> Answer {
     answer
 }
 
-/// The answer about a request's rows: 204, or 400 if lines were left out. The faults begin with `line 7: `.
+/// The answer about a request's rows: 204, or 400 if lines were left out. The faults begin with `line 7: `. A header has
+/// what is noteworthy about rows that were written.
 pub(super) fn written(rows: usize, faults: &Faults) -> Answer {
     if faults.count == 0 {
-        return empty(StatusCode::NO_CONTENT);
+        let mut answer = empty(StatusCode::NO_CONTENT);
+        let notices = ascii(&faults.notices.newest().join("; "));
+        if let (false, Ok(notices)) = (notices.is_empty(), HeaderValue::from_str(&notices)) {
+            answer.headers_mut().insert("x-tidemill-notice", notices);
+        }
+        return answer;
     }
     let line = faults.samples.first().and_then(|sample| line_of(sample));
     let more = if faults.count > faults.samples.len() as u64 { "; ..." } else { "" };

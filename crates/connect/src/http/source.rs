@@ -204,7 +204,10 @@ impl HttpSource {
             }
         }
         .unwrap_or_default();
-        faults.change_places(|text| *text = text.strip_prefix("request, ").unwrap_or(text).to_owned());
+        let in_request =
+            |text: &mut String| *text = text.strip_prefix("request, ").unwrap_or(text).to_owned();
+        faults.change_places(in_request);
+        faults.notices.change(in_request);
         self.admit(posted.kind, &mut batches, &mut faults)?;
         if posted.kind == BodyFormat::Objects {
             faults.change_places(|text| *text = text.replacen("line", "object", 1));
@@ -216,7 +219,10 @@ impl HttpSource {
             .request
             .as_ref()
             .map_or(String::new(), |request| format!(", request {} of {}", request.sequence, request.client));
-        reported.change_places(|text| *text = format!("http {}{request}, {text}", posted.peer));
+        reported.notices = faults.notices.clone();
+        let with_peer = |text: &mut String| *text = format!("http {}{request}, {text}", posted.peer);
+        reported.change_places(with_peer);
+        reported.notices.change(with_peer);
         self.faults.merge(reported);
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
         self.made += rows as u64;

@@ -15,6 +15,7 @@ mod line_file;
 #[cfg(feature = "tables")]
 mod line_protocol;
 mod lines_format;
+mod nested_values;
 mod pipes_and_links;
 #[cfg(feature = "postgres")]
 mod postgres;

@@ -54,7 +54,7 @@ pub(super) fn with_timestamp_unit(
         Some("us") => TimeUnit::Microsecond,
         Some(_) => TimeUnit::Nanosecond,
     };
-    let is_time = |field: &FieldRef| matches!(field.data_type(), DataType::Timestamp(..));
+    let is_time = |field: &FieldRef| has_time(field.data_type());
     let Some(declared) = declared.filter(|columns| columns.fields().iter().any(is_time)) else {
         let error = options.error(name, "no column is declared as a TIMESTAMP");
         return Err(error.with_hint("declare the columns, as in (at TIMESTAMP, value DOUBLE)"));
@@ -63,6 +63,19 @@ pub(super) fn with_timestamp_unit(
         if is_time(field) { with_epoch_unit(field.as_ref().clone(), unit) } else { field.as_ref().clone() }
     };
     Ok(Some(Arc::new(Schema::new(declared.fields().iter().map(field).collect::<Vec<_>>()))))
+}
+
+/// Whether it is a timestamp, or has some in structs and lists.
+fn has_time(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Timestamp(..) => true,
+        DataType::Struct(fields) => fields.iter().any(|field| has_time(field.data_type())),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => has_time(item.data_type()),
+        _ => false,
+    }
 }
 
 /// The columns without what only the source checks, such as the length of texts.

@@ -82,6 +82,7 @@ impl Default for Functions {
         functions.planners.insert(0, Arc::new(super::time_parts::Extract));
         functions.add_scalar(Arc::new(super::time_parts::function()));
         functions.add_scalar(Arc::new(super::truncated_times::function()));
+        functions.planners.insert(0, Arc::new(super::field_names::FieldNames));
         functions.add_scalar(Arc::new(window_start()));
         let own =
             super::fourier_functions::functions().into_iter().chain(super::region_functions::functions());

@@ -32,6 +32,7 @@ use super::order_insensitive::{with_distinct_arguments, without_useless_orders};
 use super::read_patterns::with_times_read;
 use super::rounded_casts::with_rounded_casts;
 use super::select_before::SelectBefore;
+use super::text_casts::with_texts_read;
 use super::time_casts::with_time_casts;
 use super::untyped_texts::with_values;
 use super::value_texts::with_texts;
@@ -82,5 +83,6 @@ pub(super) fn coerce(plan: LogicalPlan, options: &ConfigOptions) -> Result<Logic
         with_times_read(without_useless_orders(plan)?)?,
     )?)?)?)?;
     let coerced = Analyzer::new().execute_and_check(plan, options, |_, _| {})?;
-    with_distinct_arguments(with_texts(with_time_casts(with_constants_compared(coerced)?)?)?)
+    let read = with_constants_compared(with_texts_read(coerced)?)?;
+    with_distinct_arguments(with_texts(with_time_casts(read)?)?)
 }

@@ -224,6 +224,7 @@ impl<'a> Provider<'a> {
         super::time_patterns::translate(&mut query)?;
         super::written_numbers::keep(&mut query);
         super::interval_texts::translate(&mut query);
+        super::field_names::translate(&mut query);
         super::time_zones::translate(&mut query)?;
         super::series_rows::translate(&mut query);
         if let Some(replaced) = super::spelling::with_replaced_columns(&query)
@@ -314,6 +315,7 @@ impl<'a> Provider<'a> {
             super::time_patterns::translate(&mut expression)?;
             super::written_numbers::keep(&mut expression);
             super::interval_texts::translate(&mut expression);
+            super::field_names::translate(&mut expression);
             super::time_zones::translate(&mut expression)?;
             match plan_expression(expression, schema, self, parser_options()) {
                 Err(error) if spelling.after(&error).is_some() => {}

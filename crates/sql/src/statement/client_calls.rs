@@ -80,7 +80,11 @@ impl VisitorMut for Calls {
                 }
                 if let [AccessExpr::Dot(Expr::Identifier(field))] = access_chain.as_slice() {
                     let (root, field) = (std::mem::replace(&mut **root, null()), field.value.to_lowercase());
-                    *expression = call("get_field", vec![root, text(&field)]);
+                    let subscript = ast::Subscript::Index { index: text(&field) };
+                    *expression = Expr::CompoundFieldAccess {
+                        root: Box::new(root),
+                        access_chain: vec![AccessExpr::Subscript(subscript)],
+                    };
                 }
             }
             Expr::Subquery(query) => as_aggregate(query),

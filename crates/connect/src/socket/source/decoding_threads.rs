@@ -327,10 +327,7 @@ impl Decoders {
             self.deliveries.send(ConnectionMessage::Rows(ConnectionRows { connection, rows, _permit }))?;
         }
         let faults = self.open.get_mut(&connection).map(|open| open.decoder.faults()).unwrap_or_default();
-        match faults.count {
-            0 => Ok(()),
-            _ => self.deliveries.send(ConnectionMessage::Faults(faults)),
-        }
+        if faults.is_empty() { Ok(()) } else { self.deliveries.send(ConnectionMessage::Faults(faults)) }
     }
 
     fn fault(&self, text: String) -> Result<(), NobodyListens> {

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
+use tidemill_connect::formats::Format;
 use tidemill_connect::http::HttpSettings;
 use tidemill_core::source::{Polled, Request, Source};
 
@@ -177,5 +178,28 @@ fn arrays_and_objects_over_several_lines_are_taken() {
     assert!(
         answers[2].1.contains("the body is not valid JSON: the array has no end; send an array"),
         "{answers:?}"
+    );
+}
+
+#[test]
+fn keys_that_match_no_column_are_told_with_the_answer() {
+    let (mut source, address) = listen(HttpSettings { formats: vec![Format::Json], ..settings() });
+    let mut stream = connect(address);
+    let mut posted = |body: &str| {
+        let request = post("/write", "Content-Type: application/json\r\n", body.as_bytes());
+        stream.write_all(&request).expect("sent");
+        assert_eq!(rows(&mut source), 1);
+        let (status, head, _) = answer(&mut stream);
+        (status, head.split("x-tidemill-notice: ").nth(1).map(|rest| rest.lines().next().unwrap().to_owned()))
+    };
+    assert_eq!(posted("{\"host\":\"a\",\"Usage\":1}"), (204, None));
+    let notice = "line 1: an object has no key that matches a column; its keys are \\u00fcsage; the columns are host, \
+                  usage";
+    assert_eq!(posted("{\"üsage\":1}"), (204, Some(notice.to_owned())));
+    assert_eq!(posted("{\"üsage\":1}"), (204, None), "the tenth is told next");
+    let told = source.faults().notices.newest().to_vec();
+    assert!(
+        told.len() == 1 && told[0].starts_with("http 127.0.0.1") && told[0].ends_with(notice),
+        "{told:?}"
     );
 }

@@ -4,14 +4,18 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::types::{Float64Type, Int64Type, IntervalMonthDayNano};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType};
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array,
-    Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray, ListArray, RecordBatch, StringArray,
-    StructArray, Time64NanosecondArray, TimestampNanosecondArray, UInt8Array, UInt64Array,
+    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DurationNanosecondArray,
+    Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray,
+    ListArray, RecordBatch, StringArray, StructArray, Time64NanosecondArray, TimestampMicrosecondArray,
+    TimestampNanosecondArray, UInt8Array, UInt64Array,
 };
-use arrow_schema::{DataType, Field, Fields, SchemaRef};
+use arrow_buffer::OffsetBuffer;
+use arrow_schema::{DataType, Field, Fields, IntervalUnit, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
+use arrow_select::take::take;
 use proptest::prelude::*;
 use tidemill_connect::formats::csv::CsvDecoder;
 use tidemill_connect::formats::encode::{CsvStyle, TextFormat};
@@ -92,6 +96,8 @@ fn number_column() -> impl Strategy<Value = ArrayRef> {
         some(any::<i8>()).prop_map(|values| Arc::new(Int8Array::from(values)) as ArrayRef),
         some(any::<u8>()).prop_map(|values| Arc::new(UInt8Array::from(values)) as ArrayRef),
         some(any::<u64>()).prop_map(|values| Arc::new(UInt64Array::from(values)) as ArrayRef),
+        some(prop::collection::vec(any::<u8>(), 0..5))
+            .prop_map(|values| Arc::new(BinaryArray::from_iter(values)) as ArrayRef),
         some(-(10_i128.pow(38) - 1)..10_i128.pow(38))
             .prop_map(move |values| Arc::new(decimal(values)) as ArrayRef),
     ]
@@ -99,10 +105,9 @@ fn number_column() -> impl Strategy<Value = ArrayRef> {
 
 fn time_column() -> impl Strategy<Value = ArrayRef> {
     let day = 86_400_000_000_000_i64;
-    let interval = |(months, days, nanoseconds): (i16, i16, i64)| {
-        IntervalMonthDayNano::new(months.into(), days.into(), nanoseconds)
-    };
-    let intervals = move |values: Vec<Option<(i16, i16, i64)>>| {
+    let interval =
+        |(months, days, nanoseconds): (i32, i32, i64)| IntervalMonthDayNano::new(months, days, nanoseconds);
+    let intervals = move |values: Vec<Option<(i32, i32, i64)>>| {
         values.into_iter().map(|value| value.map(interval)).collect::<IntervalMonthDayNanoArray>()
     };
     prop_oneof![
@@ -111,8 +116,14 @@ fn time_column() -> impl Strategy<Value = ArrayRef> {
         some(-719_162..=2_932_896_i32).prop_map(|values| Arc::new(Date32Array::from(values)) as ArrayRef),
         some(prop_oneof![0..day, Just(day - 1)])
             .prop_map(|values| Arc::new(Time64NanosecondArray::from(values)) as ArrayRef),
-        some((any::<i16>(), any::<i16>(), -day..day))
+        some((any::<i32>(), any::<i32>(), prop_oneof![-day..day, long()]))
             .prop_map(move |values| Arc::new(intervals(values)) as ArrayRef),
+        some(long()).prop_map(|values| Arc::new(
+            TimestampMicrosecondArray::from(
+                values.into_iter().map(|value| value.map(|value| value / 1_000_000)).collect::<Vec<_>>()
+            )
+            .with_timezone("+02:00")
+        ) as ArrayRef),
     ]
 }
 
@@ -128,19 +139,45 @@ fn list_column() -> impl Strategy<Value = ArrayRef> {
     ]
 }
 
-/// What only JSON has.
+/// What only JSON has: structs, lists and lists of structs of everything else.
 fn nested_column() -> impl Strategy<Value = ArrayRef> {
-    (some(double()), some(text()), prop::collection::vec(any::<bool>(), ROWS_MAX)).prop_map(
-        |(numbers, texts, valid)| {
+    let column = || prop_oneof![6 => flat_column(), 1 => Just(ROWS_MAX).prop_map(no_texts)];
+    (column(), column(), prop::collection::vec(any::<bool>(), ROWS_MAX), 0..3).prop_map(
+        |(first, second, valid, form)| {
             let fields = Fields::from(vec![
-                Field::new("number", DataType::Float64, true),
-                Field::new("text", DataType::Utf8, true),
+                Field::new("first", first.data_type().clone(), true),
+                Field::new("Second", second.data_type().clone(), true),
             ]);
-            let columns: Vec<ArrayRef> =
-                vec![Arc::new(Float64Array::from(numbers)), Arc::new(StringArray::from(texts))];
-            Arc::new(StructArray::new(fields, columns, Some(valid.into()))) as ArrayRef
+            let columns = vec![where_valid(&first, &valid), where_valid(&second, &valid)];
+            let structs = Arc::new(StructArray::new(fields, columns, Some(valid.clone().into()))) as ArrayRef;
+            match form {
+                0 => structs,
+                1 => lists_of(first, &valid),
+                _ => lists_of(structs, &valid),
+            }
         },
     )
+}
+
+fn no_texts(rows: usize) -> ArrayRef {
+    Arc::new(StringArray::new_null(rows))
+}
+
+/// NULL where there is no struct.
+fn where_valid(column: &ArrayRef, valid: &[bool]) -> ArrayRef {
+    let places = valid.iter().enumerate().map(|(row, valid)| valid.then_some(row as u64));
+    take(column, &places.collect::<UInt64Array>(), None).unwrap()
+}
+
+/// Two items for each row where there is a list, from the beginning of a column again and again.
+fn lists_of(items: ArrayRef, valid: &[bool]) -> ArrayRef {
+    let places = valid.iter().enumerate().filter(|(_, valid)| **valid);
+    let places: UInt64Array =
+        places.flat_map(|(row, _)| [row as u64, (row as u64 + 5) % ROWS_MAX as u64]).collect();
+    let items = take(&items, &places, None).unwrap();
+    let offsets = OffsetBuffer::from_lengths(valid.iter().map(|valid| 2 * usize::from(*valid)));
+    let item = Arc::new(Field::new_list_field(items.data_type().clone(), true));
+    Arc::new(ListArray::new(item, offsets, items, Some(valid.to_vec().into())))
 }
 
 fn rows_of(columns: Vec<ArrayRef>, rows: usize) -> RecordBatch {
@@ -241,4 +278,30 @@ fn json_has_texts_for_what_is_no_number_there() {
     let expected = "{\"c0\":\"NaN\"}\n{\"c0\":\"Infinity\"}\n{\"c0\":\"-Infinity\"}\n{\"c0\":null}\n\
          {\"c0\":-0.0}\n{\"c0\":1.5}\n";
     assert_eq!(written(&TextFormat::Ndjson, &rows), expected);
+}
+
+#[test]
+fn lengths_of_time_are_read_back_as_intervals() {
+    let nanoseconds =
+        [31_377_000_000_000, 0, -1, 86_400_000_000_000, 90_061_000_000_001, i64::MAX, i64::MIN + 1];
+    let rows =
+        rows_of(vec![Arc::new(DurationNanosecondArray::from(nanoseconds.to_vec()))], nanoseconds.len());
+    let interval = DataType::Interval(IntervalUnit::MonthDayNano);
+    let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c0", interval, true)]));
+    let settings =
+        || DecoderSettings { schema: Arc::clone(&schema), csv: CsvSettings::default(), batch_rows: 5 };
+    let (csv, ndjson) = (written(&TextFormat::csv(), &rows), written(&TextFormat::Ndjson, &rows));
+    for (found, faults) in [
+        read(CsvDecoder::new(settings()).unwrap(), &schema, &csv, 50),
+        read(NdjsonDecoder::new(settings()).unwrap(), &schema, &ndjson, 50),
+    ] {
+        assert_eq!(faults, [""; 0], "{csv}");
+        let found = found.column(0).as_primitive::<IntervalMonthDayNanoType>();
+        let lengths: Vec<i128> = found
+            .values()
+            .iter()
+            .map(|value| i128::from(value.days) * 86_400_000_000_000 + i128::from(value.nanoseconds))
+            .collect();
+        assert_eq!(lengths, nanoseconds.map(i128::from));
+    }
 }

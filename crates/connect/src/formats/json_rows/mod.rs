@@ -1,0 +1,116 @@
+//! Reads JSON objects into columns. Values lie in columns, in structs, in lists and in maps; the same reader of texts
+//! ([`values`](super::values)) makes all of them.
+
+mod arrays;
+mod collected;
+mod keys;
+mod scanner;
+mod shape;
+
+use arrow_array::ArrayRef;
+use arrow_schema::Schema;
+use tidemill_core::error::Cause;
+
+use self::collected::Objects;
+use self::keys::Keys;
+use self::scanner::Scanner;
+use self::shape::{Absences, Object, Part};
+use super::bad_rows::BadRows;
+
+pub(crate) use scanner::outermost_keys;
+
+/// Why a line is refused that has no object, or more than one.
+pub(super) const NO_OBJECT: &str = "not one JSON object";
+
+/// How many names a message lists.
+const NAMES_MAX: usize = 8;
+
+/// The columns that objects are read into.
+#[derive(Debug)]
+pub(super) struct JsonColumns(Object);
+
+/// The objects of a block.
+#[derive(Debug)]
+pub(super) struct JsonRows<'a> {
+    objects: Objects<'a>,
+    /// The texts that were written with escapes.
+    decoded: String,
+}
+
+impl JsonColumns {
+    /// Makes them for declared columns.
+    ///
+    /// # Errors
+    /// [`Cause::user`] if a column has a type that JSON cannot represent.
+    pub(super) fn new(schema: &Schema) -> Result<JsonColumns, Cause> {
+        let parts = schema.fields().iter().map(|field| Part::column(field));
+        let parts = parts.collect::<Result<Vec<_>, Cause>>()?;
+        Ok(JsonColumns(Object { keys: Keys::new(schema.fields().iter().cloned().collect()), parts }))
+    }
+
+    /// Begins a block without rows.
+    pub(super) fn rows<'a>(&self) -> JsonRows<'a> {
+        JsonRows { objects: Objects::new(&self.0), decoded: String::new() }
+    }
+
+    /// Reads an object as the next row of a block; returns whether one of its keys is a column, or it has no keys. On an
+    /// error there is no such row.
+    ///
+    /// # Errors
+    /// Why the text is not an object with such columns.
+    pub(super) fn read<'a>(&mut self, text: &'a str, rows: &mut JsonRows<'a>) -> Result<bool, String> {
+        let before = rows.objects.valid.len();
+        let mut scanner = Scanner::new(text);
+        let read = rows.objects.read(&mut self.0, &mut scanner, &mut rows.decoded);
+        let read = match read {
+            Ok(_) if !scanner.is_at_end() => Err(NO_OBJECT.to_owned()),
+            read => read,
+        };
+        read.inspect_err(|_| rows.objects.truncate(before))
+    }
+
+    /// Describes the keys that match no column, beside the columns.
+    pub(super) fn strangers(&self) -> String {
+        let columns = self.0.keys.fields.iter().map(|field| field.name().clone());
+        let strangers = self.0.keys.strangers().into_iter().map(|(key, _)| key.to_owned());
+        format!("its keys are {}; the columns are {}", list(strangers), list(columns))
+    }
+
+    /// Describes the columns, and fields of structs, that no object had so far, if there were keys that are none.
+    pub(super) fn absences(&self) -> Option<String> {
+        let mut found = Absences::default();
+        self.0.find_absences("", &mut found);
+        let Absences { fields, keys } = found;
+        (!fields.is_empty()).then(|| {
+            let keys = keys.into_iter().map(|(key, count)| format!("{key} ({count} times)"));
+            let (fields, keys) = (list(fields.into_iter()), list(keys));
+            format!("no object so far has {fields}, and these keys match no column: {keys}")
+        })
+    }
+
+    /// Makes the array of a column of a block.
+    pub(super) fn column(
+        &self,
+        column: usize,
+        rows: &JsonRows<'_>,
+        bad: &mut BadRows,
+    ) -> Result<ArrayRef, Cause> {
+        arrays::column(&self.0.parts[column], &rows.objects.fields[column], &rows.decoded, bad)
+    }
+
+    /// Marks the bad rows of a column that nobody reads.
+    pub(super) fn check(&self, column: usize, rows: &JsonRows<'_>, bad: &mut BadRows) -> Result<(), Cause> {
+        arrays::check(&self.0.parts[column], &rows.objects.fields[column], &rows.decoded, bad)
+    }
+}
+
+/// The first names of a list.
+fn list(names: impl Iterator<Item = String>) -> String {
+    let mut names: Vec<String> = names.collect();
+    if names.len() > NAMES_MAX {
+        let more = names.len() - NAMES_MAX;
+        names.truncate(NAMES_MAX);
+        names.push(format!("and {more} more"));
+    }
+    names.join(", ")
+}
