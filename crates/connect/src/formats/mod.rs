@@ -17,6 +17,7 @@ mod fit;
 pub mod infer;
 mod interval_text;
 mod json_rows;
+mod json_depth;
 mod line_cutter;
 pub mod line_protocol;
 pub mod ndjson;

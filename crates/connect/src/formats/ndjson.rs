@@ -6,8 +6,8 @@
 //!   column nor in a struct or a list. A VARCHAR that gets an object or a list is its text as it is written.
 //! - Empty lines are skipped. Lines may end with CR LF. A byte order mark at the beginning is skipped.
 //! - Faults are: a line that is not one JSON object, a value that does not have its column's type, NULL in a column
-//!   that is NOT NULL, bytes that are not UTF-8, a NUL byte, more than [`RECORD_LIMIT_BYTES`]. Columns that nobody
-//!   reads are checked, too.
+//!   that is NOT NULL, bytes that are not UTF-8, a NUL byte, more than [`RECORD_LIMIT_BYTES`], more than 100 levels of
+//!   objects and lists. Columns that nobody reads are checked, too.
 
 use std::collections::VecDeque;
 
@@ -18,6 +18,10 @@ use tidemill_core::source::Faults;
 
 use super::bad_rows::BadRows;
 use super::json_rows::{JsonColumns, JsonRows, NO_OBJECT};
+use super::bad_rows::{BadRows, Texts, no_value};
+use super::json_depth::{is_too_deep, too_deep};
+use super::ndjson_fields::{is_direct, raw_field};
+use super::ndjson_keys as keys;
 use super::ndjson_other_keys::OtherKeys;
 use super::values::good_rows;
 use super::{DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project};
@@ -200,6 +204,9 @@ impl NdjsonDecoder {
         }
         if std::str::from_utf8(line).is_err() {
             return Err("bytes that are not UTF-8".to_owned());
+        }
+        if is_too_deep(content) {
+            return Err(too_deep());
         }
         // Lines that are cut off or not JSON are detected here, before they spoil a block.
         if content.starts_with(b"{") && content.ends_with(b"}") {

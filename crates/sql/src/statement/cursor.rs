@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::dialect::Language;
 use super::keywords::is_reserved;
 use super::parser_error::end_text;
+use super::parser_steps::allow_steps;
 use super::query_hint::query_hint;
 pub(super) use super::words::is_word;
 use super::{Name, Script, Span, any_of_list, distinct_from, from_first, meant_type, standard_words};
@@ -31,7 +32,9 @@ pub(super) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// A cursor before the first of `tokens`; `end` is the piece behind the last one.
     pub(super) fn new(script: &'a Arc<Script>, tokens: Vec<TokenWithSpan>, end: Span) -> Self {
-        let parser = Parser::new(&DIALECT).with_recursion_limit(MAX_DEPTH).with_tokens_with_locations(tokens);
+        allow_steps(tokens.len());
+        let parser =
+            Parser::new(&DIALECT).with_recursion_limit(MAX_DEPTH).with_tokens_with_locations(tokens);
         Cursor { script, parser, end }
     }
 

@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_COLUMN_ALIAS};
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::parser_steps::take_step;
 use super::words::is_word;
 
 /// What is not said here is as in the general dialect.
@@ -130,6 +131,9 @@ impl Dialect for Language {
 
     /// A sign binds more closely than a power: `-2 ^ 2` is 4.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if let Err(error) = take_step() {
+            return Some(Err(error));
+        }
         let (op, binding) = match &parser.peek_token_ref().token {
             Token::Minus => (UnaryOperator::Minus, SIGN),
             Token::Plus => (UnaryOperator::Plus, SIGN),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::cursor::{DIALECT, is_word};
+use super::nesting::too_nested;
 use super::{Script, Span, literal_tokens};
 use crate::TextError;
 
@@ -94,6 +95,11 @@ pub(super) fn refused(script: &Arc<Script>, tokens: &[TokenWithSpan], span: Span
         let hint = "use IN (...) instead of a chain of OR, and several views instead of a chain of UNION ALL";
         return Some(TextError::new(script, place, message).with_hint(hint));
     }
+    if let Some((at, message)) = too_nested(tokens) {
+        let place = script.span_of_tokens(tokens[at].span).unwrap_or(span);
+        let hint = "divide it into several views, or into columns of their own";
+        return Some(TextError::new(script, place, message).with_hint(hint));
+    }
     let (token, message) = too_many(tokens)?;
     let place = script.span_of_tokens(token.span).unwrap_or(span);
     let hint = "write views of a part of them each, and join or unite the views";
@@ -120,20 +126,26 @@ fn is_set_operation(token: &Token) -> bool {
     ["UNION", "INTERSECT", "EXCEPT", "MINUS"].iter().any(|word| is_word(token, word))
 }
 
-/// The index of a token that ends a run of more than `MAX_CHAIN` tokens at one level.
+/// The index of a token that ends a run of more than `MAX_CHAIN` tokens at one level. What is in parentheses counts as
+/// long as its longest part: `((1 + 1) + 1) + 1` is as deep as the chain without them.
 fn too_long(tokens: &[TokenWithSpan]) -> Option<usize> {
     let mut outer = Vec::new();
-    let mut run = 0_usize;
+    // The current part between two commas, and the longest one before it.
+    let (mut run, mut longest) = (0_usize, 0_usize);
     for (at, token) in tokens.iter().enumerate() {
         match token.token {
             Token::LParen | Token::LBracket | Token::LBrace => {
-                outer.push(run + 1);
-                run = 0;
+                outer.push((run + 1, longest));
+                (run, longest) = (0, 0);
             }
-            Token::RParen | Token::RBracket | Token::RBrace => run = outer.pop().unwrap_or(0) + 1,
-            Token::Comma => run = 0,
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                let inner = run.max(longest);
+                let (before, longest_before) = outer.pop().unwrap_or((0, 0));
+                (run, longest) = (before.max(inner) + 1, longest_before);
+            }
+            Token::Comma => (run, longest) = (0, longest.max(run)),
             // The joins of a FROM are a list.
-            _ if is_join(&token.token) => run = 0,
+            _ if is_join(&token.token) => (run, longest) = (0, longest.max(run)),
             _ => run += 1,
         }
         if run > MAX_CHAIN {

@@ -5,7 +5,7 @@
 //! DOUBLE. No type changes a value: a number with a plus or a zero before it is a code, and makes its column VARCHAR; where a BIGINT
 //! or a DOUBLE would change a number, the column is DECIMAL, or VARCHAR if that is too short.
 
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, SchemaRef};
 use tidemill_core::error::Cause;
 
 use crate::formats::line_protocol::discover;
@@ -28,6 +28,9 @@ pub const SAMPLE_BYTES: usize = 1024 * 1024;
 /// The most columns that are inferred, counting the fields of structs. Whoever has more declares those that are needed.
 pub const COLUMNS_MAX: usize = 4096;
 
+/// The most levels of structs and lists in an inferred column: what stores a type cannot read deeper ones back.
+const LEVELS_MAX: usize = 30;
+
 /// Refuses more columns than that.
 fn check_columns(columns: usize) -> Result<(), Cause> {
     if columns <= COLUMNS_MAX {
@@ -37,6 +40,33 @@ fn check_columns(columns: usize) -> Result<(), Cause> {
             "it has more than {COLUMNS_MAX} columns, the most that are inferred; declare the columns that you need, or \
              read it with format = 'lines'"
         )))
+    }
+}
+
+/// Refuses a type with more levels than that.
+fn check_levels(data_type: &DataType) -> Result<(), Cause> {
+    let (mut level, mut levels) = (vec![data_type], 0);
+    while !level.is_empty() {
+        levels += 1;
+        level = level.into_iter().flat_map(items).collect();
+    }
+    // The values in it are the last level.
+    if levels <= LEVELS_MAX + 1 {
+        Ok(())
+    } else {
+        Err(Cause::user(format!(
+            "objects and lists are nested more than {LEVELS_MAX} levels deep, the most that are inferred; declare the \
+             columns that you need, or read it with format = 'lines'"
+        )))
+    }
+}
+
+/// The types that a type contains.
+fn items(data_type: &DataType) -> Vec<&DataType> {
+    match data_type {
+        DataType::List(item) => vec![item.data_type()],
+        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
+        _ => Vec::new(),
     }
 }
 
