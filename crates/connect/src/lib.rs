@@ -78,6 +78,8 @@ mod suggest;
 pub mod tls;
 #[cfg(feature = "tables")]
 mod tokens;
+#[cfg(feature = "tables")]
+pub mod web_pages;
 
 pub use file::{LINE_LIMIT_BYTES, Line, LineChunk, LineFile, LineFileError, Lines};
 #[cfg(feature = "tables")]

@@ -178,7 +178,7 @@ fn the_thread_that_serves_http_is_in_the_pool() {
     check(source, &["http"], || {
         let mut agent = TcpStream::connect(address).unwrap();
         let body = "m value=1i 1\nm value=2i 2\n";
-        let head = "POST /api/v2/write HTTP/1.1\r\nHost: a\r\nContent-Length:";
+        let head = "POST /api/v2/write HTTP/1.1\r\nHost: localhost\r\nContent-Length:";
         agent.write_all(format!("{head} {}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
         let mut answer = [0; 12];
         agent.read_exact(&mut answer).unwrap();

@@ -215,7 +215,7 @@ fn is_free(port: u16) -> bool {
 fn post(port: u16, path: &str, head: &str, body: &[u8]) -> String {
     let mut stream = connected(|| TcpStream::connect(("127.0.0.1", port)));
     let request = format!(
-        "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n\
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
          Content-Length: {}\r\n{head}\r\n",
         body.len()
     );

@@ -72,6 +72,7 @@ pub(super) fn not_allowed(allowed: &'static str, message: &str) -> Answer {
 pub(super) fn error(status: StatusCode, message: &str) -> Answer {
     let code = match status {
         StatusCode::UNAUTHORIZED => "unauthorized",
+        StatusCode::FORBIDDEN => "forbidden",
         StatusCode::NOT_FOUND => "not found",
         StatusCode::METHOD_NOT_ALLOWED => "method not allowed",
         StatusCode::PAYLOAD_TOO_LARGE => "request too large",

@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderValue,
 };
+use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode, Version};
 use serde_json::json;
 use tidemill_core::source::{Faults, Request as Numbered};
@@ -25,6 +26,7 @@ use crate::formats::line_protocol::Precision;
 use crate::quotas::{ClientQuotas, QuotaHolder};
 use crate::tls::TlsServer;
 use crate::tokens::{TokenOwner, Tokens};
+use crate::web_pages::{is_of_this_machine, is_own};
 
 /// The longest name of a client in bytes.
 const CLIENT_BYTES_MAX: usize = 256;
@@ -35,6 +37,8 @@ pub(super) struct Service {
     pub(super) room: Arc<Semaphore>,
     pub(super) queue: Sender<PendingRequest>,
     pub(super) tokens: Tokens,
+    /// Whether only this machine reaches the address.
+    pub(super) is_local: bool,
     pub(super) tls: Option<TlsServer>,
     /// Connections that were cut off before there was a request to answer, and pauses in which none is accepted.
     pub(super) faults: Arc<Mutex<Faults>>,
@@ -94,6 +98,7 @@ impl Service {
 
     async fn write(&self, request: Request<Incoming>, peer: Peer) -> Result<Answer, Refusal> {
         let (head, incoming) = request.into_parts();
+        self.check_page(&head)?;
         let client = self.authorize(&head.headers)?;
         let holder = QuotaHolder::of(&client, peer.slot.client);
         self.check_quota(&holder)?;
@@ -130,6 +135,28 @@ impl Service {
                 "the rows were accepted, but are not safe yet; if they are sent again without a number, they \
                  may count twice",
             )),
+        }
+    }
+
+    /// Refuses what a page of another site may have sent through a browser of this machine.
+    ///
+    /// A page does not know the token. Where there is one, the name by which the server is asked may be that of a proxy.
+    fn check_page(&self, head: &Parts) -> Result<(), Refusal> {
+        let named = head.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        // A request to a proxy names the host in its first line, which counts.
+        let host = head.uri.authority().map_or(named, |authority| authority.as_str());
+        let is_asked_by_name = self.is_local && matches!(self.tokens, Tokens::NotNeeded);
+        if is_asked_by_name && !host.is_empty() && !is_of_this_machine(host) {
+            let text = format!(
+                "'{host}' is not a name of this source; use 127.0.0.1, [::1] or localhost, or set a token"
+            );
+            return Err(Refusal::new(StatusCode::MISDIRECTED_REQUEST, text));
+        }
+        if is_own(&head.headers, host) {
+            Ok(())
+        } else {
+            let text = "a web page of another origin may not send rows; send them from a program";
+            Err(Refusal::new(StatusCode::FORBIDDEN, text))
         }
     }
 

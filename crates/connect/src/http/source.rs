@@ -109,6 +109,7 @@ impl HttpSource {
             faults: Arc::clone(&cut_off),
             quotas: ClientQuotas::new(settings.quotas),
             tokens: Tokens::open(settings.token.clone(), settings.token_file.clone(), &settings.source)?,
+            is_local: address.ip().is_loopback(),
             settings: settings.clone(),
         };
         let threads = SourceThreads::default();

@@ -1,12 +1,9 @@
 //! Who may ask: programs of this machine, and pages that this server has given.
-//!
-//! A server on the loopback address also receives requests of web pages, through the browser. A page whose host name
-//! resolves to 127.0.0.1 (DNS rebinding) is recognised by its `Host` header, and a page of another origin by the
-//! headers that browsers add.
 
 use hyper::body::Incoming;
-use hyper::header::{HOST, HeaderMap, ORIGIN};
+use hyper::header::HOST;
 use hyper::{Method, Request, StatusCode};
+use tidemill_connect::web_pages::{is_of_this_machine, is_own};
 
 use super::answer::Refusal;
 use crate::report::{INVALID_AUTHORIZATION, PROTOCOL_VIOLATION};
@@ -57,75 +54,4 @@ fn host(request: &Request<Incoming>) -> Result<&str, Refusal> {
     };
     // A request to a proxy names the host in its first line, which counts.
     Ok(request.uri().authority().map_or(named, |authority| authority.as_str()))
-}
-
-fn is_of_this_machine(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-    };
-    name.eq_ignore_ascii_case("localhost")
-        || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
-/// Whether a program has sent it, or a page of this server.
-fn is_own(headers: &HeaderMap, host: &str) -> bool {
-    let site = headers.get("sec-fetch-site").map(|site| site.as_bytes());
-    let origin = headers.get(ORIGIN).map(|origin| origin.as_bytes());
-    let is_own_origin = origin.is_none_or(|origin| {
-        let rest = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
-        rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host.as_bytes()))
-    });
-    is_own_origin && matches!(site, None | Some(b"same-origin" | b"none"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_this_machine_are_known_with_and_without_port() {
-        for own in [
-            "localhost",
-            "LOCALHOST:8087",
-            "127.0.0.1",
-            "127.0.0.1:8087",
-            "127.8.9.10:1",
-            "[::1]",
-            "[::1]:80",
-        ] {
-            assert!(is_of_this_machine(own), "{own}");
-        }
-        for other in [
-            "",
-            "evil.example",
-            "localhost.evil.example:8087",
-            "10.0.0.1",
-            "127.0.0.1.evil",
-            "::1",
-            "[fe80::1]",
-        ] {
-            assert!(!is_of_this_machine(other), "{other}");
-        }
-    }
-
-    #[test]
-    fn a_page_is_known_by_its_origin_and_by_what_browsers_say() {
-        let headers = |pairs: &[(&'static str, &'static str)]| {
-            pairs
-                .iter()
-                .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
-                .collect::<HeaderMap>()
-        };
-        let host = "localhost:8087";
-        assert!(is_own(&headers(&[]), host));
-        assert!(is_own(
-            &headers(&[("origin", "http://localhost:8087"), ("sec-fetch-site", "same-origin")]),
-            host
-        ));
-        assert!(!is_own(&headers(&[("origin", "http://localhost:3000")]), host));
-        assert!(!is_own(&headers(&[("origin", "null")]), host));
-        assert!(!is_own(&headers(&[("sec-fetch-site", "cross-site")]), host));
-        assert!(!is_own(&headers(&[("sec-fetch-site", "same-site")]), host));
-    }
 }

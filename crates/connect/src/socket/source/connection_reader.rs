@@ -93,6 +93,7 @@ impl Connection<'_> {
         })?;
         let mut buffer = [0; READ_BYTES];
         let buffer = &mut buffer[..self.read_bytes()];
+        let mut is_first = true;
         let end = loop {
             let Some(mut permit) = self.permits.take() else { break InputEnd::Closed };
             self.permits.set_reading(true);
@@ -108,6 +109,13 @@ impl Connection<'_> {
                 }
                 Err(error) => break InputEnd::Broken(error),
             };
+            if std::mem::take(&mut is_first) && begins_http(bytes) {
+                let name = self.name;
+                self.done.tell(format!(
+                    "{name}: closed: it sent an HTTP request, as a web page can; use connector = 'http' to accept them"
+                ));
+                break InputEnd::Closed;
+            }
             received(bytes.len());
             self.permits.set_has_read();
             let Some(share) = decoder.take_room(bytes.len(), || self.permits.is_closed()) else {
@@ -126,4 +134,19 @@ impl Connection<'_> {
     fn read_bytes(&self) -> usize {
         (self.done.decoder.text_bytes_max() / READS_IN_ROOM).clamp(READ_BYTES_MIN, READ_BYTES)
     }
+}
+
+/// Returns whether a connection begins with an HTTP request. A page of any origin can make a browser of this machine send
+/// one, and lines of its body would be rows.
+fn begins_http(bytes: &[u8]) -> bool {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let is_method = matches!(
+        words.next(),
+        Some(b"GET" | b"HEAD" | b"POST" | b"PUT" | b"PATCH" | b"DELETE" | b"OPTIONS" | b"CONNECT")
+    );
+    let is_path = words.next().is_some_and(|path| path.starts_with(b"/") || path.starts_with(b"http"));
+    // A long path may go on in the next read.
+    let version = words.next();
+    is_method && is_path && version.is_none_or(|version| version.starts_with(b"HTTP/"))
 }

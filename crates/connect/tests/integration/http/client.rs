@@ -34,7 +34,7 @@ pub fn connect(address: SocketAddr) -> TcpStream {
 
 pub fn post(path: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let head =
-        format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n{headers}\r\n", body.len());
+        format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n{headers}\r\n", body.len());
     [head.as_bytes(), body].concat()
 }
 

@@ -37,7 +37,7 @@ fn idle_connections_make_room_for_good_requests() {
         let begun: &[u8] = match index % 3 {
             0 => b"",
             1 => b"POST /write HTTP/1.1\r\nHo",
-            _ => b"POST /write HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\ncpu us",
+            _ => b"POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\ncpu us",
         };
         let _ = stream.write_all(begun);
     }

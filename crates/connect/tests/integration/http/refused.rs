@@ -2,6 +2,7 @@
 
 use std::fs::Permissions;
 use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc::channel;
 use std::thread;
@@ -39,10 +40,60 @@ fn what_two_readers_could_understand_differently_is_refused() {
     };
     assert_eq!(status(""), 400);
     assert_eq!(status("Host: a\r\nHost: b\r\n"), 400);
-    let sequence = "Host: a\r\nX-Tidemill-Sequence: 1\r\nX-Tidemill-Client: a\r\n";
+    let sequence = "Host: localhost\r\nX-Tidemill-Sequence: 1\r\nX-Tidemill-Client: a\r\n";
     assert_eq!(status(&format!("{sequence}X-Tidemill-Client: b\r\n")), 400);
     assert_eq!(status(&format!("{sequence}X-Tidemill-Sequence: 2\r\n")), 400);
     assert!(matches!(source.poll(Duration::ZERO), Ok(Polled::Nothing)));
+}
+
+/// Without a token, whoever can make a browser of this machine send a request could write rows.
+#[test]
+fn pages_of_other_origins_write_nothing() {
+    let (mut source, address) = listen(settings());
+    let status = |host: &str, headers: &str, path: &str, body: &str| {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Length: {}\r\n\r\n",
+            body.len()
+        );
+        send(address, (head + body).as_bytes()).0
+    };
+    let line = "cpu usage=1\n";
+    for foreign in ["Origin: http://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site"] {
+        for path in ["/write", "/api/v2/write"] {
+            assert_eq!(
+                status("localhost", &format!("{foreign}\r\nContent-Type: text/plain\r\n"), path, line),
+                403
+            );
+        }
+    }
+    let json = "Content-Type: application/json\r\n";
+    for rebound in ["evil.example", "evil.example:8086", "localhost.evil.example", "10.1.2.3"] {
+        let same_origin = format!("{json}Origin: http://{rebound}\r\nSec-Fetch-Site: same-origin\r\n");
+        assert_eq!(status(rebound, &same_origin, "/write", "{\"usage\": 1}"), 421, "{rebound}");
+        assert_eq!(status(rebound, "", "/write", line), 421, "{rebound}");
+    }
+    let proxied = "POST http://evil.example/write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(send(address, proxied.as_bytes()).0, 421);
+    assert!(matches!(source.poll(Duration::ZERO), Ok(Polled::Nothing)));
+
+    // A page cannot know the token, and a proxy before the source may have another name.
+    let (mut source, address) = listen(HttpSettings { token: Some("secret".to_owned()), ..settings() });
+    let post = |headers: &str| {
+        let head =
+            format!("POST /write HTTP/1.1\r\nHost: tidemill.example\r\n{headers}Content-Length: 12\r\n\r\n");
+        connect_and_send(address, (head + "cpu usage=1\n").as_bytes())
+    };
+    let mut proxied = post("Authorization: Token secret\r\n");
+    assert_eq!(rows(&mut source), 1);
+    assert_eq!(answer(&mut proxied).0, 204);
+    let mut foreign = post("Authorization: Token secret\r\nOrigin: http://evil.example\r\n");
+    assert_eq!(answer(&mut foreign).0, 403);
+}
+
+fn connect_and_send(address: SocketAddr, request: &[u8]) -> TcpStream {
+    let mut stream = connect(address);
+    stream.write_all(request).expect("sent");
+    stream
 }
 
 #[test]
@@ -57,7 +108,7 @@ fn a_line_of_a_head_that_ends_without_a_carriage_return_is_refused() {
         assert_eq!(send(address, request.as_bytes()).0, 400, "{request:?}");
     }
     // Bodies may have any line ends, and heads are checked behind them as well.
-    let chunked = "POST /write HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+    let chunked = "POST /write HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n\
                    c;x=y\r\ncpu usage=1\n\r\n0\r\n\r\n";
     for first in [String::from_utf8(post("/write", "", b"cpu usage=1\n")).expect("text"), chunked.to_owned()]
     {
@@ -75,7 +126,7 @@ fn a_line_of_a_head_that_ends_without_a_carriage_return_is_refused() {
 #[test]
 fn a_body_that_is_announced_too_long_is_refused_without_a_byte_of_it() {
     let (_source, address) = listen(settings());
-    let request = b"POST /write HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000000\r\n\r\n";
+    let request = b"POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000000\r\n\r\n";
     assert_eq!(send(address, request).0, 413);
 }
 
@@ -200,11 +251,13 @@ fn slow_and_vanishing_clients_hold_up_nobody() {
     };
     let (mut source, address) = listen(limits);
     let mut head = connect(address);
-    head.write_all(b"POST /write HTTP/1.1\r\nHost: a\r\n").expect("sent");
+    head.write_all(b"POST /write HTTP/1.1\r\nHost: localhost\r\n").expect("sent");
     let mut body = connect(address);
-    body.write_all(b"POST /write HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\ncpu us").expect("sent");
+    body.write_all(b"POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\ncpu us")
+        .expect("sent");
     let mut gone = connect(address);
-    gone.write_all(b"POST /write HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\ncpu us").expect("sent");
+    gone.write_all(b"POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\ncpu us")
+        .expect("sent");
     drop(gone);
     let sender = thread::spawn(move || send(address, &post("/write", "", b"cpu usage=1\n")));
     assert_eq!(rows(&mut source), 1);

@@ -156,3 +156,25 @@ fn a_sender_with_other_columns_is_sent_away() {
     right.write_all(b"sender,value\n1,2\n").unwrap();
     assert_eq!(poll_until(&mut lines, rows(1)).rows, [(1, 2)]);
 }
+
+/// A browser sends what a page of any site asks it to, also to a port at which no web server listens.
+#[test]
+fn the_body_of_an_http_request_is_no_rows() {
+    let mut lines = listen(settings(Format::Json));
+    for head in [
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: 40\r\n\r\n"
+            .to_owned(),
+        format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(100_000)),
+    ] {
+        let mut page = connect(&lines);
+        // The connection may be closed before all of it is sent.
+        let _ = page.write_all(head.as_bytes());
+        let _ = page.write_all(b"{\"sender\": 7, \"value\": 7}\n");
+    }
+    let received = poll_until(&mut lines, faults(2));
+    assert!(received.rows.is_empty(), "{received:?}");
+    let mut sender = connect(&lines);
+    send(&mut sender, 1, 2);
+    let received = poll_until(&mut lines, rows(1));
+    assert_eq!(received.rows.len(), 1);
+}

@@ -16,7 +16,7 @@ use tidemill_testing::authority::{Authority, Validity};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const REQUEST: &[u8] =
-    b"POST /api/v2/write HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 12\r\n\r\ncpu usage=1\n";
+    b"POST /api/v2/write HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 12\r\n\r\ncpu usage=1\n";
 
 fn source(authority: &Authority, demands: bool) -> HttpSource {
     let schema = Arc::new(Schema::new(vec![Field::new("usage", DataType::Float64, true)]));
