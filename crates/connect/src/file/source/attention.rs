@@ -13,6 +13,14 @@ use super::watch::{Changes, FolderWatch};
 /// memory, or under a name in another folder.
 const LOOK_AT_ALL: Duration = Duration::from_secs(5);
 
+/// A file that is read, as it was listed.
+pub(super) struct ListedFile<'a> {
+    pub path: &'a Path,
+    pub part: u64,
+    /// Whether it looks as it did when it was listed before.
+    pub is_as_before: bool,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(super) struct Attention {
@@ -43,16 +51,25 @@ impl Attention {
         });
     }
 
-    /// All files were listed, which took so long: these are read. Returns when all are to be listed again.
+    /// All files were listed, which took so long: these are read. Returns when all are to be listed again. Of thousands of files, only those
+    /// are opened that look different.
     pub fn listed<'a>(
         &mut self,
-        files: impl Iterator<Item = (&'a Path, u64)>,
+        files: impl Iterator<Item = ListedFile<'a>>,
         took: Duration,
     ) -> Option<Duration> {
-        self.quiet.clear();
+        let before = std::mem::take(&mut self.quiet);
         self.new.clear();
+        self.parts.clear();
+        for ListedFile { path, part, is_as_before } in files {
+            if is_as_before && before.contains(&part) {
+                self.quiet.insert(part);
+            }
+            if let (Some(_), Some(name)) = (&self.folder, path.file_name()) {
+                self.parts.insert(name.to_owned(), part);
+            }
+        }
         self.folder.as_ref()?;
-        self.parts = files.filter_map(|(path, part)| Some((path.file_name()?.to_owned(), part))).collect();
         // Looking at a huge folder may not take more than a fraction of the time.
         Some(LOOK_AT_ALL.max(took * 40))
     }
@@ -103,9 +120,10 @@ impl Attention {
         }
     }
 
-    /// A file was read to its end. It is left alone if an event will say that it grows.
-    pub fn at_end(&mut self, path: &Path, part: u64) {
-        if self.folder.is_some() && is_only_here(path) {
+    /// A file was read to its end. It is left alone if an event will say that it grows, or if it is one of so many that it is
+    /// opened for each read: then the next listing says so.
+    pub fn at_end(&mut self, path: &Path, part: u64, is_of_many: bool) {
+        if is_of_many || self.folder.is_some() && is_only_here(path) {
             self.quiet.insert(part);
         }
     }
@@ -151,13 +169,14 @@ mod tests {
         paths.iter().for_each(|path| fs::write(path, "1\n").unwrap());
         let mut attention = Attention::default();
         attention.listen(&format!("{}{pattern}", folder.display()));
-        let files = paths.iter().zip([7, 8]).map(|(path, part)| (path.as_path(), part));
+        let files = paths.iter().zip([7, 8]);
+        let files = files.map(|(path, part)| ListedFile { path, part, is_as_before: false });
         if attention.listed(files, Duration::ZERO).is_none() {
             eprintln!("skipped: there are no events for {}", folder.display());
             return None;
         }
-        attention.at_end(&paths[0], 7);
-        attention.at_end(&paths[1], 8);
+        attention.at_end(&paths[0], 7, false);
+        attention.at_end(&paths[1], 8, false);
         assert_eq!((attention.quiet(), attention.hear()), (2, false));
         Some(attention)
     }
@@ -205,7 +224,7 @@ mod tests {
         std::os::unix::fs::symlink(elsewhere.path().join("a.csv"), folder.path().join("l.csv")).unwrap();
         attention.listed(std::iter::empty(), Duration::ZERO);
         for (name, part) in [("a.csv", 7), ("b.csv", 8), ("l.csv", 9)] {
-            attention.at_end(&folder.path().join(name), part);
+            attention.at_end(&folder.path().join(name), part, false);
         }
         assert!(!attention.is_quiet(7) && attention.is_quiet(8) && !attention.is_quiet(9));
     }
@@ -223,5 +242,27 @@ mod tests {
         fs::write(path.join("c.csv"), "1\n").unwrap();
         attention.hear();
         assert_eq!(attention.take_new(), [path.join("c.csv")]);
+    }
+
+    #[test]
+    fn of_many_files_only_those_that_look_different_are_opened_after_a_listing() {
+        // Without a folder that tells of changes, as for a pattern over several.
+        let mut attention = Attention::default();
+        let paths: Vec<PathBuf> = (0..4).map(|part| PathBuf::from(format!("{part}.csv"))).collect();
+        (0..3).for_each(|part| attention.at_end(&paths[part as usize], part, true));
+        let listed = |attention: &mut Attention, changed: u64| {
+            let files = paths.iter().zip(0..).map(|(path, part)| ListedFile {
+                path,
+                part,
+                is_as_before: part != changed,
+            });
+            attention.listed(files, Duration::ZERO)
+        };
+        assert_eq!(listed(&mut attention, 1), None);
+        let quiet = |attention: &Attention| (0..4).map(|part| attention.is_quiet(part)).collect::<Vec<_>>();
+        assert_eq!(quiet(&attention), [true, false, true, false]);
+        attention.at_end(&paths[1], 1, true);
+        assert_eq!(listed(&mut attention, 9), None);
+        assert_eq!(quiet(&attention), [true, true, true, false]);
     }
 }

@@ -7,13 +7,13 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Progress, SourceOffset, SourceOffsets};
 
-use super::attention::Attention;
+use super::attention::{Attention, ListedFile};
 use super::copies::{CopyCheck, EmptiedFiles, is_named_after};
 use super::entry::Entry;
 use super::follow_columns::{ColumnsRequest, FollowedColumns};
@@ -53,6 +53,8 @@ pub(super) struct Follower {
     /// Offsets that changed without rows.
     changed: Vec<SourceOffset>,
     attention: Attention,
+    /// What the files looked like when they were listed last.
+    appearances: HashMap<(u64, u64), Appearance>,
     /// The next file to read. Each is read to its end before the next one's turn.
     turn: usize,
     next_scan: Instant,
@@ -61,6 +63,9 @@ pub(super) struct Follower {
     block: Vec<u8>,
     done_bytes: u64,
 }
+
+/// The length of a file, and when it was written last.
+type Appearance = (u64, Option<SystemTime>);
 
 struct Followed {
     entry: Entry,
@@ -102,6 +107,7 @@ impl Follower {
             begun: Vec::new(),
             changed: Vec::new(),
             attention: Attention::default(),
+            appearances: HashMap::new(),
             turn: 0,
             next_scan: Instant::now(),
             scan_from: Instant::now(),
@@ -192,7 +198,7 @@ impl Follower {
         if self.settings.watch {
             self.attention.listen(&self.settings.path);
         }
-        let listed = self.listed()?;
+        let (listed, appearances) = self.listed()?;
         let present: HashSet<(u64, u64)> = listed.iter().filter_map(|(_, own)| *own).collect();
         self.tell_if_missing(&listed, faults);
         self.find_known(&listed, faults);
@@ -212,7 +218,13 @@ impl Follower {
         // Looking through a huge directory may not take more than a twentieth of the time.
         let took = start.elapsed();
         self.scan_from = Instant::now() + (took * 20).max(PAUSE * 5);
-        let files = self.files.iter().map(|file| (file.entry.path.as_path(), file.entry.part));
+        let before = std::mem::replace(&mut self.appearances, appearances);
+        let files = self.files.iter().map(|Followed { entry, .. }| {
+            let looks = |listed: &HashMap<_, Appearance>| listed.get(&entry.identity?).copied();
+            let now = looks(&self.appearances);
+            let is_as_before = !entry.is_gone && now.is_some() && now == looks(&before);
+            ListedFile { path: &entry.path, part: entry.part, is_as_before }
+        });
         self.next_scan =
             self.attention.listed(files, took).map_or(self.scan_from, |wait| Instant::now() + wait);
         if self.is_one_undecided {
@@ -252,8 +264,8 @@ impl Follower {
         }
     }
 
-    /// The existing files, in the order of their names.
-    fn listed(&self) -> Result<Vec<(PathBuf, FileIdentity)>, Cause> {
+    /// The existing files, in the order of their names, and what they look like.
+    fn listed(&self) -> Result<(Vec<(PathBuf, FileIdentity)>, HashMap<(u64, u64), Appearance>), Cause> {
         let paths = if !is_single(&self.settings.path) {
             list(&self.settings.path)?
         } else if self.settings.is_pipe() {
@@ -263,8 +275,15 @@ impl Follower {
             vec![PathBuf::from(&self.settings.path)]
         };
         // A file that has disappeared since then is missing.
-        let with_identity = |path: PathBuf| path.metadata().ok().map(|metadata| (path, identity(&metadata)));
-        Ok(paths.into_iter().filter_map(with_identity).collect())
+        let mut appearances = HashMap::new();
+        let with_identity = |path: PathBuf| {
+            let metadata = path.metadata().ok()?;
+            let own = identity(&metadata);
+            own.map(|own| appearances.insert(own, (metadata.len(), metadata.modified().ok())));
+            Some((path, own))
+        };
+        let listed = paths.into_iter().filter_map(with_identity).collect();
+        Ok((listed, appearances))
     }
 
     /// Finds the followed files again, under other names if necessary. A file is gone if no name leads to it, or if
@@ -430,7 +449,7 @@ impl Follower {
                         text.finish(entry, given, faults)?;
                         self.end(at);
                     }
-                    ReadOutcome::AtEnd => self.attention.at_end(&entry.path, entry.part),
+                    ReadOutcome::AtEnd => self.attention.at_end(&entry.path, entry.part, !keep_open),
                 }
                 Ok(true)
             }
