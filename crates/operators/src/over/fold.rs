@@ -42,6 +42,11 @@ pub(super) trait Fold: Send + Debug {
 /// How the state of values is read.
 type Read<'a, S> = &'a dyn Fn(&mut SnapshotReader<'_>) -> Result<S, Cause>;
 
+/// What the coordinates of a frame take for each key.
+const COORDINATE_BYTES: usize = size_of::<u64>();
+/// For so many values room is taken at first.
+const VALUES_AT_ONCE: usize = 4;
+
 /// A running aggregate.
 #[derive(Debug)]
 pub(super) struct RunningFold<F: Fold> {
@@ -143,6 +148,18 @@ impl<F: Fold> RunningFunction for RunningFold<F> {
 
     fn rows_held(&self) -> usize {
         self.rows_held
+    }
+
+    fn bytes(&self, _keys: usize) -> usize {
+        let of_key = size_of::<Frontier<F::State>>() + COORDINATE_BYTES;
+        let of_value = size_of::<(i64, F::State)>();
+        // A frame that is bounded keeps values of each key, for which room is taken several at a time.
+        let of_values = if self.coordinates.is_bounded() {
+            self.keys.len() * VALUES_AT_ONCE * of_value + self.rows_held * of_value
+        } else {
+            0
+        };
+        self.keys.capacity() * of_key + of_values
     }
 
     fn snapshot(&self, writer: &mut SnapshotWriter) {

@@ -14,6 +14,9 @@ use crate::stored_rows::{kernel_error, read_rows, write_rows};
 /// With fewer stored values, compacting is not worthwhile.
 const COMPACT_VALUES: usize = 4096;
 
+/// For so many values room is taken at first.
+const VALUES_AT_ONCE: usize = 4;
+
 /// A value of an earlier row: its coordinate in its key's order, and its number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
@@ -76,7 +79,9 @@ impl KeptValues {
     /// Bytes of memory held.
     pub fn bytes(&self) -> usize {
         let of_keys = self.keys.capacity() * size_of::<VecDeque<Kept>>();
-        self.store.bytes() + of_keys + self.count * size_of::<Kept>()
+        // Room is taken for several values of a key at a time.
+        let values = self.keys.len() * VALUES_AT_ONCE + self.count;
+        self.store.bytes() + of_keys + values * size_of::<Kept>()
     }
 
     /// The number of keys.
