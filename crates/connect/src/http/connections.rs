@@ -10,9 +10,22 @@ use tokio::sync::Notify;
 /// The most connections at a time that are only told that their client has too many.
 const REFUSED_MAX: usize = 64;
 
-/// The open connections of a source.
+/// The open connections of a server.
+///
+/// ```
+/// use std::net::IpAddr;
+/// use tidemill_connect::http::Connections;
+/// let connections = Connections::new(1, usize::MAX);
+/// let client = IpAddr::from([127, 0, 0, 1]);
+/// let silent = connections.slot_now(client).unwrap();
+/// // Another connection takes the slot of one that has sent nothing.
+/// let other = connections.slot_now(client).unwrap();
+/// other.passed_on();
+/// assert!(connections.slot_now(client).is_none());
+/// # drop(silent);
+/// ```
 #[derive(Debug)]
-pub(super) struct Connections {
+pub struct Connections {
     most: usize,
     most_of_client: usize,
     open: Mutex<Open>,
@@ -58,7 +71,7 @@ impl Turn {
 
 /// The slot of a connection. It is free again when this is dropped.
 #[derive(Debug)]
-pub(super) struct ConnectionSlot {
+pub struct ConnectionSlot {
     connections: Arc<Connections>,
     number: u64,
     pub(super) client: IpAddr,
@@ -68,7 +81,8 @@ pub(super) struct ConnectionSlot {
 }
 
 impl Connections {
-    pub(super) fn new(most: usize, most_of_client: usize) -> Arc<Connections> {
+    /// So many connections at a time, and so many of each client.
+    pub fn new(most: usize, most_of_client: usize) -> Arc<Connections> {
         Arc::new(Connections { most, most_of_client, open: Mutex::default(), changed: Notify::new() })
     }
 
@@ -103,6 +117,14 @@ impl Connections {
             }
             changed.await;
         }
+    }
+
+    /// A slot for a new connection; `None` if there is none now.
+    pub fn slot_now(self: &Arc<Connections>, client: IpAddr) -> Option<ConnectionSlot> {
+        let Admitted::Slot(number, close) = self.lock().admit(client, self.most, self.most_of_client) else {
+            return None;
+        };
+        Some(ConnectionSlot { connections: Arc::clone(self), number, client, is_refused: false, close })
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
@@ -171,22 +193,22 @@ impl Open {
 
 impl ConnectionSlot {
     /// A request has begun; its body may still have to come.
-    pub(super) fn requested(&self) {
+    pub fn requested(&self) {
         self.pass_to(Turn::Client(Instant::now()));
     }
 
     /// The query has the request.
-    pub(super) fn passed_on(&self) {
+    pub fn passed_on(&self) {
         self.pass_to(Turn::Query);
     }
 
     /// There is an answer.
-    pub(super) fn answered(&self) {
+    pub fn answered(&self) {
         self.pass_to(Turn::Answer);
     }
 
     /// Everything that was to be written has left. If that was an answer, the server waits for the next request.
-    pub(super) fn flushed(&self) {
+    pub fn flushed(&self) {
         if self.connections.lock().connections.get(&self.number).is_some_and(|own| own.turn == Turn::Answer) {
             self.pass_to(Turn::Client(Instant::now()));
             // Another one may take its slot now.
@@ -201,7 +223,7 @@ impl ConnectionSlot {
     }
 
     /// Waits until the connection is to be closed in favour of another.
-    pub(super) async fn closed(&self) {
+    pub async fn closed(&self) {
         self.close.notified().await;
     }
 }

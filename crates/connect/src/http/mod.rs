@@ -16,6 +16,9 @@
 //! A client that sends `X-Tidemill-Client` and `X-Tidemill-Sequence` (ascending) can repeat a request if it got no
 //! answer: in a durable query its rows count once. The rows of such a request come in one batch of their own.
 //!
+//! A web page of another origin, which a browser of this machine shows, sends nothing here: see
+//! [`web_pages`](crate::web_pages).
+//!
 //! hyper implements the protocol, on its own thread with a single-threaded runtime: a slow client delays nobody
 //! else.
 
@@ -38,6 +41,7 @@ use std::time::Duration;
 use tidemill_core::error::Cause;
 
 pub use answer_stream::AnswerStream;
+pub use connections::{ConnectionSlot, Connections};
 pub use request_stream::{RequestStream, RequestsEnd};
 pub use sink::{HttpSink, HttpSinkSettings, PostBody, Poster};
 pub use source::HttpSource;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -22,6 +22,10 @@ use crate::report::{INVALID_AUTHORIZATION, INVALID_PASSWORD, TOO_MANY_CONNECTION
 const KNOWN_MAX: usize = 256;
 /// Passwords that are hashed at the same time.
 const HASHING_MAX: usize = 2;
+/// How long a request waits while others at its address give wrong passwords.
+const TURN_WAIT: Duration = Duration::from_secs(20);
+/// How often it is checked whether its turn has come.
+const LOOK: Duration = Duration::from_millis(20);
 /// The longest header that is looked at.
 const HEADER_BYTES_MAX: usize = 4096;
 /// How a client is asked.
@@ -96,16 +100,16 @@ impl Authentication {
         runtime: &Runtime,
         address: IpAddr,
     ) -> Result<Identity, Answer> {
-        if !self.attempts.admits(address, Instant::now()) {
-            let message = format!("too many wrong passwords came from {address}");
-            let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_CONNECTIONS, message);
-            return Err(refusal.with_hint("try again in some seconds").answer());
-        }
         let wrong =
             |message: &str| challenge(&Refusal::new(StatusCode::UNAUTHORIZED, INVALID_PASSWORD, message));
         let Some((name, password)) = name_and_password(header) else {
             return Err(wrong("the request's Authorization is not of the kind Basic"));
         };
+        if !self.waits_for_turn(address, &name).await {
+            let message = format!("too many wrong passwords came from {address}");
+            let refusal = Refusal::new(StatusCode::TOO_MANY_REQUESTS, TOO_MANY_CONNECTIONS, message);
+            return Err(refusal.with_hint("try again in some seconds").answer());
+        }
         let user = runtime.user(&name);
         let kept = user.as_ref().map_or_else(String::new, |user| user.verifier.clone());
         // A name that nobody has takes as long as one that somebody has.
@@ -125,8 +129,22 @@ impl Authentication {
             return Ok(Identity::User(name));
         }
         tracing::warn!(user = name, %address, "a login by HTTP has failed");
-        tokio::time::sleep(self.attempts.failed(address, Instant::now())).await;
+        tokio::time::sleep(self.attempts.failed(address, &name, Instant::now())).await;
         Err(wrong("the name or the password is wrong"))
+    }
+}
+
+impl Authentication {
+    /// Waits until a password is looked at, as somebody else may be guessing from the same address; whether that came in time.
+    async fn waits_for_turn(&self, address: IpAddr, name: &str) -> bool {
+        let until = Instant::now() + TURN_WAIT;
+        while !self.attempts.admits(address, name, Instant::now()) {
+            if Instant::now() >= until {
+                return false;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        true
     }
 }
 

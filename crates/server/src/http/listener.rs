@@ -2,16 +2,15 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tidemill_connect::http::{AnswerStream, RequestStream};
+use tidemill_connect::http::{AnswerStream, ConnectionSlot, RequestStream};
 use tidemill_connect::tls::failure;
 use tidemill_engine::chain;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -19,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 
+use super::answer::Answer;
 use super::routes;
 use super::shared::HttpState;
 
@@ -63,26 +63,30 @@ async fn accept(listener: &TcpListener, shared: &Arc<HttpState>) {
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&shared.connections).try_acquire_owned() else {
+        let Some(slot) = shared.connections.slot_now(address) else {
             // Whoever does not take these few bytes at once gets none.
             let _ = stream.try_write(NO_ROOM);
             continue;
         };
         let shared = Arc::clone(shared);
         tokio::spawn(async move {
-            begin(stream, address, shared).await;
-            drop(permit);
+            let slot = Arc::new(slot);
+            tokio::select! {
+                () = begin(stream, &slot, shared) => {}
+                () = slot.closed() => tracing::debug!(%address, "a silent HTTP connection has made room for another"),
+            }
         });
     }
 }
 
 /// Serves a connection, after the handshake if there is one.
-async fn begin(stream: TcpStream, address: IpAddr, shared: Arc<HttpState>) {
+async fn begin(stream: TcpStream, slot: &Arc<ConnectionSlot>, shared: Arc<HttpState>) {
     let _ = stream.set_nodelay(true);
-    let Some(tls) = &shared.options.tls else { return serve(stream, address, shared).await };
+    let address = slot.client;
+    let Some(tls) = &shared.options.tls else { return serve(stream, slot, shared).await };
     let handshake = TlsAcceptor::from(tls.config()).accept(stream);
     match tokio::time::timeout(shared.options.head_timeout, handshake).await {
-        Ok(Ok(stream)) => serve(stream, address, shared).await,
+        Ok(Ok(stream)) => serve(stream, slot, shared).await,
         Ok(Err(error)) => {
             let why = failure(&error).unwrap_or_else(|| error.to_string());
             tracing::debug!(%address, "an HTTPS connection has not begun: {why}");
@@ -93,17 +97,20 @@ async fn begin(stream: TcpStream, address: IpAddr, shared: Arc<HttpState>) {
 
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    address: IpAddr,
+    slot: &Arc<ConnectionSlot>,
     shared: Arc<HttpState>,
 ) {
     let stream = RequestStream::new(stream);
     let requests = stream.requests_end();
-    let stream = AnswerStream::new(stream, shared.options.write_timeout, || {});
+    let of_stream = Arc::clone(slot);
+    let stream = AnswerStream::new(stream, shared.options.write_timeout, move || of_stream.flushed());
     let options = shared.options.clone();
+    let slot = Arc::clone(slot);
     let answer = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(requests.clone());
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(routes::answer(request, address, &shared).await) }
+        request.extensions_mut().insert(Arc::clone(&slot));
+        let (shared, slot) = (Arc::clone(&shared), Arc::clone(&slot));
+        async move { Ok::<_, Infallible>(answer_for(&slot, request, &shared).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -117,6 +124,17 @@ async fn serve(
         let reason = chain(&error).join(": ");
         tracing::debug!(reason, "an HTTP connection broke");
     }
+}
+
+/// Answers, and notes whose turn it is: a connection that nothing is expected of any more may make room for another.
+async fn answer_for(slot: &ConnectionSlot, request: Request<Incoming>, shared: &HttpState) -> Answer {
+    slot.passed_on();
+    let answer = routes::answer(request, slot.client, shared).await;
+    // An answer without a known end, and what follows a change of protocol, still comes.
+    if answer.body().size_hint().exact().is_some() && answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+        slot.answered();
+    }
+    answer
 }
 
 #[cfg(test)]

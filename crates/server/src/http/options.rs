@@ -10,7 +10,8 @@ use crate::log::KeptLog;
 /// The limits of the HTTP side of a server.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
-    /// The most connections at a time. Further ones are told so, and closed.
+    /// The most connections at a time. A further one takes the place of the one that has kept the server waiting for the
+    /// longest; if the server waits for none, it is told so, and closed.
     pub connections_max: usize,
     /// How long a client may take to send the header of a request, and how long a connection may be idle.
     pub head_timeout: Duration,

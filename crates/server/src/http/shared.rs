@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use tidemill_connect::http::Connections;
 use tidemill_service::Runtime;
 use tokio::sync::Semaphore;
 
@@ -16,8 +17,8 @@ pub(super) struct HttpState {
     pub started: Instant,
     /// Set once the queries of the catalogue have been started.
     pub runtime: OnceLock<Runtime>,
-    /// Room for connections.
-    pub connections: Arc<Semaphore>,
+    /// Room for connections. One that keeps the server waiting makes room for another.
+    pub connections: Arc<Connections>,
     /// Room for questions.
     pub questions: Arc<Semaphore>,
     pub authentication: Authentication,
@@ -27,7 +28,7 @@ pub(super) struct HttpState {
 
 impl HttpState {
     pub fn new(options: HttpOptions, is_local: bool) -> io::Result<HttpState> {
-        let connections = Arc::new(Semaphore::new(options.connections_max));
+        let connections = Connections::new(options.connections_max, usize::MAX);
         let questions = Arc::new(Semaphore::new(options.questions_max));
         let authentication = Authentication::new(is_local || options.is_insecure)?;
         let (started, runtime) = (Instant::now(), OnceLock::new());

@@ -12,8 +12,7 @@ use hyper::header::{CONNECTION, HeaderName, HeaderValue, UPGRADE};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use tidemill_connect::http::RequestsEnd;
-use tokio::sync::OwnedSemaphorePermit;
+use tidemill_connect::http::{ConnectionSlot, RequestsEnd};
 use tokio::time::{Instant, interval_at};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -25,7 +24,7 @@ use super::handshake::{self, KNOWN_VERSION, VERSION};
 use super::query::{self, Begun, Framing};
 use super::shared::HttpState;
 use crate::identity::Identity;
-use crate::report::{Report, TOO_MANY_CONNECTIONS};
+use crate::report::Report;
 
 const ACCEPT: HeaderName = HeaderName::from_static("sec-websocket-accept");
 /// The longest message of a client: it has nothing to say but that it goes.
@@ -51,17 +50,14 @@ pub(super) async fn answer(
             return answer;
         }
     };
-    // The room of the connection is free again when it is no longer one for requests.
-    let Ok(room) = Arc::clone(&shared.connections).try_acquire_owned() else {
-        let message = "there are too many connections";
-        return Refusal::new(StatusCode::SERVICE_UNAVAILABLE, TOO_MANY_CONNECTIONS, message).answer();
-    };
+    // It keeps its slot, although it is no longer a connection for requests.
+    let slot = request.extensions_mut().remove::<Arc<ConnectionSlot>>();
     if let Some(requests) = request.extensions_mut().remove::<RequestsEnd>() {
         requests.end();
     }
     let upgrade = hyper::upgrade::on(&mut request);
     let begun = query::begin(request, shared, identity).await;
-    tokio::spawn(serve(upgrade, begun, room));
+    tokio::spawn(serve(upgrade, begun, slot));
     let mut answer = whole(StatusCode::SWITCHING_PROTOCOLS, HeaderValue::from_static(""), Bytes::new());
     let headers = answer.headers_mut();
     headers.clear();
@@ -73,8 +69,8 @@ pub(super) async fn answer(
     answer
 }
 
-/// Serves a WebSocket until one side ends it. The room is kept until then.
-async fn serve(upgrade: OnUpgrade, begun: Result<Begun, Refusal>, room: OwnedSemaphorePermit) {
+/// Serves a WebSocket until one side ends it. Its slot is kept until then.
+async fn serve(upgrade: OnUpgrade, begun: Result<Begun, Refusal>, slot: Option<Arc<ConnectionSlot>>) {
     let upgraded = match upgrade.await {
         Ok(upgraded) => upgraded,
         Err(error) => return tracing::debug!(%error, "a connection has not become a WebSocket"),
@@ -92,7 +88,7 @@ async fn serve(upgrade: OnUpgrade, begun: Result<Begun, Refusal>, room: OwnedSem
     if let Err(error) = told {
         tracing::debug!(%error, "a WebSocket broke");
     }
-    drop(room);
+    drop(slot);
 }
 
 type Told = Result<(), tokio_tungstenite::tungstenite::Error>;
