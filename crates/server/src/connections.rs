@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::net::Shutdown;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
 use tidemill_service::Cancellation;
 
@@ -35,7 +36,15 @@ struct Open {
     stream: Arc<ClientStream>,
     /// When it has begun.
     session: Option<OpenSession>,
+    since: Instant,
+    /// Whether it was closed to make room for another.
+    is_closed: bool,
 }
+
+/// A client whose session has not begun this long after it has connected makes room for another.
+const BEGINNING_MIN: Duration = Duration::from_millis(500);
+/// How often it is checked whether a connection has been beginning for that long.
+const LOOK: Duration = Duration::from_millis(50);
 
 struct OpenSession {
     cancellation: Cancellation,
@@ -48,6 +57,27 @@ struct OpenSession {
 pub(crate) struct ConnectionKey {
     pub process: i32,
     pub secret: i32,
+}
+
+impl Open {
+    /// Whether its session is still to begin.
+    fn is_beginning(&self) -> bool {
+        self.session.is_none() && !self.is_closed
+    }
+}
+
+impl State {
+    /// Closes the connection that has been beginning for the longest, if that is long enough; whether there is one.
+    fn close_slowest(&mut self) -> bool {
+        let beginning = self.open.values_mut().filter(|open| open.is_beginning());
+        let Some(slowest) = beginning.min_by_key(|open| open.since) else { return false };
+        if slowest.since.elapsed() < BEGINNING_MIN {
+            return false;
+        }
+        slowest.is_closed = true;
+        let _ = slowest.stream.socket().shutdown(Shutdown::Both);
+        true
+    }
 }
 
 impl Connections {
@@ -70,13 +100,22 @@ impl Connections {
     }
 
     /// Waits until fewer than this number of connections are not sessions yet, or the server ends; whether that came in time.
+    /// While there are so many, the one that has been beginning for the longest makes room.
     pub fn wait_for_beginning(&self, beginning_max: usize, time: Duration) -> bool {
-        let is_full = |state: &mut State| {
-            let beginning = state.open.values().filter(|open| open.session.is_none()).count();
-            beginning >= beginning_max && !state.is_stopping
-        };
-        let waited = self.changed.wait_timeout_while(self.lock(), time, is_full);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+        let until = Instant::now() + time;
+        let mut state = self.lock();
+        loop {
+            let beginning = state.open.values().filter(|open| open.is_beginning()).count();
+            if beginning < beginning_max || state.is_stopping || state.close_slowest() {
+                return true;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let waited = self.changed.wait_timeout(state, left.min(LOOK));
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     pub fn sessions(&self) -> usize {
@@ -97,7 +136,8 @@ impl Connections {
         };
         // The hash of nothing under keys that the system has drawn.
         let secret = RandomState::new().build_hasher().finish() as i32;
-        state.open.insert(process, Open { secret, stream, session: None });
+        let open = Open { secret, stream, session: None, since: Instant::now(), is_closed: false };
+        state.open.insert(process, open);
         ConnectionKey { process, secret }
     }
 

@@ -18,6 +18,8 @@ use crate::wire::{RequestError, Writer, chosen_mechanism, read_password};
 const MECHANISM: &str = "SCRAM-SHA-256";
 /// How often a late answer looks whether the server is shutting down.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long a client waits while others at its address give wrong passwords.
+const TURN_WAIT: Duration = Duration::from_secs(20);
 
 /// Why there is no session.
 pub(crate) enum NoLogin {
@@ -53,7 +55,7 @@ pub(crate) fn log_in<S: Write>(
         let report = Report::fatal(INVALID_AUTHORIZATION, "the client does not say which user it is");
         return Err(NoLogin::Refused(report.with_hint("name one, as in psql -U name")));
     }
-    if !shared.attempts.admits(address, Instant::now()) {
+    if !waits_for_turn(shared, address, name) {
         let report =
             Report::fatal(TOO_MANY_CONNECTIONS, format!("too many wrong passwords came from {address}"));
         return Err(NoLogin::Refused(report.with_hint("try again in some seconds")));
@@ -75,11 +77,23 @@ pub(crate) fn log_in<S: Write>(
         }
         Ok(_) | Err(ScramError::WrongPassword) => {
             tracing::warn!(user = name, %address, "a login has failed");
-            answer_late(shared, shared.attempts.failed(address, Instant::now()));
+            answer_late(shared, shared.attempts.failed(address, name, Instant::now()));
             let message = format!("password authentication failed for user '{name}'");
             Err(NoLogin::Refused(Report::fatal(INVALID_PASSWORD, message)))
         }
     }
+}
+
+/// Waits until a password is looked at, as somebody else may be guessing from the same address; whether that came in time.
+fn waits_for_turn(shared: &ServerState, address: IpAddr, name: &str) -> bool {
+    let until = Instant::now() + TURN_WAIT;
+    while !shared.attempts.admits(address, name, Instant::now()) {
+        if Instant::now() >= until || shared.connections.is_stopping() {
+            return false;
+        }
+        thread::sleep(LOOK);
+    }
+    true
 }
 
 fn without_users() -> Report {

@@ -293,6 +293,8 @@ fn identify(
 ) -> Result<Option<Identity>, RequestError> {
     let name = parameters.iter().find(|(name, _)| name == "user").map_or("", |(_, value)| value);
     let address = until.stream.socket().peer_addr()?.ip();
+    // A login may wait for others at this address.
+    until.slot.leave();
     match log_in(until, writer, name, address, shared) {
         Ok(identity) => Ok(Some(identity)),
         Err(NoLogin::Gone) => Ok(None),
