@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use tidemill_engine::{Cause, QueryPosition, Recovered};
+use tidemill_engine::{Cause, Fault, QueryPosition, Recovered};
 use tidemill_sql::{Explained, Planner, QueryStatus, RunningQuery, ViewHandle};
 
 use crate::catalog_record::StartedQuery;
@@ -240,6 +240,11 @@ impl NamedQuery {
         self.ended.notify_all();
     }
 
+    /// Whether it has ended because it needs more of something than it may have.
+    pub fn has_reached_limit(&self) -> bool {
+        matches!(&*self.lock(), QueryPhase::Ended(Err(cause)) if cause.fault == Fault::Resource)
+    }
+
     pub fn state(&self) -> QueryState {
         match &*self.lock() {
             // Its thread may not have noticed yet.
@@ -285,7 +290,7 @@ impl NamedQuery {
     /// What is reported about it.
     pub fn report(&self, name: &str) -> QueryReport {
         let problem = match &*self.lock() {
-            QueryPhase::Ended(Err(cause)) if !self.is_stopped() => Some(cause.to_string()),
+            QueryPhase::Ended(Err(cause)) if !self.is_stopped() => Some(with_way_on(cause)),
             _ => None,
         };
         let status = self.last_status();
@@ -313,5 +318,15 @@ impl NamedQuery {
             QueryPhase::Ended(outcome) => Some(outcome.clone()),
             _ => None,
         }
+    }
+}
+
+/// Why a query has failed, and how it goes on if it has reached a limit that a session sets.
+fn with_way_on(cause: &Cause) -> String {
+    let reason = cause.to_string();
+    let limit = ["max_groups", "max_state_rows"].into_iter().find(|limit| reason.contains(limit));
+    match limit.filter(|_| cause.fault == Fault::Resource) {
+        Some(limit) => format!("{reason}; SET {limit} to more, and START it: then it goes on where it was"),
+        None => reason,
     }
 }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidemill_engine::{Cause, KeptRows, inspect};
-use tidemill_sql::{Pipeline, Planner, Statement, StatementKind, ViewHandle};
+use tidemill_sql::{Pipeline, Planner, Settings, Statement, StatementKind, ViewHandle};
 use tracing::warn;
 
 use crate::catalog_record::StartedQuery;
@@ -102,9 +102,10 @@ impl Session {
             QueryState::Stopped | QueryState::Failed => {}
         }
         let (stopped_at, has_state) = (old.stopped_at(), runtime.has_state(&old));
-        let pipeline = runtime.pipeline_of(&old.identity.kept)?;
+        let kept = self.with_limits(&old)?;
+        let pipeline = runtime.pipeline_of(&kept)?;
         let starts_over = pipeline.starts_over();
-        runtime.continue_stopped(&old, pipeline)?;
+        runtime.continue_stopped(&old, kept, pipeline)?;
         let begins_after = runtime.begins_after(name)?;
         Ok(match (has_state, begins_after, stopped_at) {
             (true, Some(cycle), _) => format!("'{name}' continues behind cycle {cycle}"),
@@ -123,6 +124,23 @@ impl Session {
                  are missed"
             ),
         })
+    }
+
+    /// What a query is started with again. One that has reached a limit gets those of this session where they are larger: they change
+    /// none of its rows, and without them it would reach the same limit again.
+    fn with_limits(&self, old: &NamedQuery) -> Result<StartedQuery, Cause> {
+        let kept = old.identity.kept.clone();
+        if !old.has_reached_limit() {
+            return Ok(kept);
+        }
+        let (defaults, own) = (self.runtime().defaults(), self.settings());
+        let before = Settings::decode(&kept.settings, defaults)?;
+        let settings = Settings {
+            max_groups: before.max_groups.max(own.max_groups),
+            max_state_rows: before.max_state_rows.max(own.max_state_rows),
+            ..before
+        };
+        Ok(StartedQuery { settings: settings.encode_beside(defaults), ..kept })
     }
 
     /// What is to be said about the rows of a query's answer: which of the materialized views that it reads are stopped, or have
@@ -217,8 +235,13 @@ impl Runtime {
     }
 
     /// Lets a query that has ended continue. If that fails, it stays as it was.
-    fn continue_stopped(&self, old: &Arc<NamedQuery>, pipeline: Pipeline) -> Result<(), Cause> {
-        let (kept, clock_name) = (old.identity.kept.clone(), old.clock_name().to_owned());
+    fn continue_stopped(
+        &self,
+        old: &Arc<NamedQuery>,
+        kept: StartedQuery,
+        pipeline: Pipeline,
+    ) -> Result<(), Cause> {
+        let clock_name = old.clock_name().to_owned();
         self.check_state(&kept, &pipeline)?;
         let query = NewQuery { kept, clock_name, pipeline, is_new: false };
         let started = self.start_with(query, |kept, views| {
