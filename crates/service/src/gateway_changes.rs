@@ -28,7 +28,7 @@ const AWAY_TIME: Duration = Duration::from_secs(60);
 pub(crate) fn schema_of(view: &GatewayRows) -> SchemaRef {
     let own: [_; OWN] = [("cycle", DataType::Int64), ("change", DataType::Utf8), ("gateway", DataType::Utf8)];
     let own = own.map(|(name, data_type)| Arc::new(Field::new(name, data_type, false)));
-    Arc::new(Schema::new(own.into_iter().chain(view.schema().fields().iter().cloned()).collect::<Vec<_>>()))
+    Arc::new(Schema::new(own.into_iter().chain(view.columns_of_changes()).collect::<Vec<_>>()))
 }
 
 /// The changes of all parts, each with the name and the cycle of its gateway.

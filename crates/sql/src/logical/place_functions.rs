@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Float64Array};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Float64Type};
+use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Schema};
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
@@ -43,6 +43,18 @@ pub(crate) fn with_point(plan: LogicalPlan, [x, y]: [usize; 2]) -> Result<Logica
     }
     let point = function(Kind::Point).call(vec![columns[x].clone(), columns[y].clone()]).alias(POINT);
     LogicalPlanBuilder::from(plan).project(columns.into_iter().chain([point]))?.build()
+}
+
+/// The column that `with_point` adds to these; `None` if there is no point, or a column has its name already.
+pub(crate) fn point_field(columns: &Schema, point: Option<[usize; 2]>) -> Option<Field> {
+    let is_new = point.is_some() && columns.index_of(POINT).is_err();
+    is_new.then(|| Field::new(POINT, vector_type(), true))
+}
+
+/// The points of rows with these coordinates.
+pub(crate) fn points(x: &ArrayRef, y: &ArrayRef) -> Result<ArrayRef> {
+    let signature = Signature::any(Kind::Point.arguments(), Volatility::Immutable);
+    PlaceFunction { kind: Kind::Point, signature }.column(&[ArrayRef::clone(x), ArrayRef::clone(y)])
 }
 
 fn function(kind: Kind) -> ScalarUDF {

@@ -9,6 +9,8 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tidemill_engine::Cause;
 use tidemill_store::{Change, Follower, StoreReader};
 
+use crate::logical::{point_field, points};
+
 /// The columns before those of the view.
 const OWN: usize = 2;
 /// The most rows that are given together.
@@ -25,6 +27,8 @@ const ROWS_MAX: usize = 8192;
 pub struct ViewChanges {
     follower: Follower,
     schema: SchemaRef,
+    /// The coordinates of the point that rows have in queries, if that is a column of its own.
+    point: Option<[usize; 2]>,
     /// What is known and was not given yet.
     parts: VecDeque<Part>,
     /// The last cycle of which everything was given.
@@ -49,12 +53,15 @@ impl ViewChanges {
     }
 
     fn of(follower: Follower) -> ViewChanges {
-        let columns = &follower.reader().config().schema;
+        let config = follower.reader().config();
+        let (columns, point) = (&config.schema, point_field(&config.schema, config.point));
+        let coordinates = config.point.filter(|_| point.is_some());
         let own: [_; OWN] = [("cycle", DataType::Int64), ("change", DataType::Utf8)];
         let own = own.map(|(name, data_type)| Arc::new(Field::new(name, data_type, false)));
-        let fields: Vec<_> = own.into_iter().chain(columns.fields().iter().cloned()).collect();
+        let fields = own.into_iter().chain(columns.fields().iter().cloned());
+        let fields: Vec<_> = fields.chain(point.map(Arc::new)).collect();
         let schema = Arc::new(Schema::new(fields));
-        ViewChanges { follower, schema, parts: VecDeque::new(), given: None }
+        ViewChanges { follower, schema, point: coordinates, parts: VecDeque::new(), given: None }
     }
 
     /// The last cycle of which everything was given, if what was given last does not end within a cycle.
@@ -65,7 +72,7 @@ impl ViewChanges {
         }
     }
 
-    /// The columns: `cycle`, `change`, and those of the view.
+    /// The columns: `cycle`, `change`, and those of the view, as queries see them.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -129,9 +136,13 @@ impl ViewChanges {
         let failed = |error| {
             Cause::resource(format!("the changes do not fit into one batch: {error}")).with_source(error)
         };
-        for index in 0..self.schema.fields().len() - OWN {
+        for index in 0..self.schema.fields().len() - OWN - usize::from(self.point.is_some()) {
             let column: Vec<_> = parts.iter().map(|part| part.rows.column(index).as_ref()).collect();
             columns.push(concat(&column).map_err(failed)?);
+        }
+        if let Some([x, y]) = self.point {
+            let points = points(&columns[OWN + x], &columns[OWN + y]);
+            columns.push(points.map_err(|error| Cause::bug(error.to_string()).with_source(error))?);
         }
         RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(failed)
     }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::logical_expr::Expr;
 use tidemill_engine::Cause;
 use tidemill_store::StoreConfig;
 use tidemill_store::remote::{Endpoint, RemoteVersion};
+
+use crate::logical::point_field;
 
 /// A version of each part of a view, in the order of its gateways; or why one of them cannot be read. Fewer parts are never read.
 pub(crate) type PartVersions = Result<Arc<[RemoteVersion]>, Cause>;
@@ -38,6 +40,12 @@ impl GatewayRows {
     /// The columns of the view.
     pub fn schema(&self) -> &SchemaRef {
         &self.config.schema
+    }
+
+    /// The columns of its changes: those of the view, as queries see them.
+    pub fn columns_of_changes(&self) -> Vec<FieldRef> {
+        let point = point_field(self.schema(), self.config.point).map(Arc::new);
+        self.schema().fields().iter().cloned().chain(point).collect()
     }
 
     /// The gateways that have its parts.
