@@ -129,6 +129,13 @@ impl Turns for SessionTurns {
     fn resume(&self) -> Result<Box<dyn Turn>, Cause> {
         Ok(Box::new(ResumedTurn(self.of_statement())))
     }
+
+    fn go_on(&self) -> Result<(), Cause> {
+        match &mut *self.planned() {
+            Some(turn) => turn.go_on(),
+            None => ResumedTurn(self.of_statement()).go_on(),
+        }
+    }
 }
 
 /// The turn of a query that waits for nobody any more.

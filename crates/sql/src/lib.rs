@@ -17,6 +17,7 @@ mod generator;
 mod limit_reached;
 mod logical;
 mod planner;
+mod planning_limits;
 mod pool_definition;
 mod profiles;
 mod query;

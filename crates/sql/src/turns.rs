@@ -23,6 +23,15 @@ pub trait Turns: Send + Sync {
     fn resume(&self) -> Result<Box<dyn Turn>, Cause> {
         self.begin()
     }
+
+    /// It is called every few milliseconds on the thread that plans a statement, or on which a function computes for long. It may wait
+    /// so that another query continues.
+    ///
+    /// # Errors
+    /// Why the statement ends here.
+    fn go_on(&self) -> Result<(), Cause> {
+        Ok(())
+    }
 }
 
 /// A turn of a query.

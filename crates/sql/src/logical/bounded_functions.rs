@@ -24,6 +24,7 @@ use datafusion::logical_expr::{
 
 use super::result_size::ResultSize;
 use super::value_size::sizes;
+use crate::planning_limits::{go_on, hold_constant};
 use tidemill_trees::nodes::Tree;
 
 /// The most array elements, or bytes of text, that one call may make of one row.
@@ -31,6 +32,12 @@ pub(super) const MADE_MAX: i128 = 10_000_000;
 
 /// The most bytes that a call may make of a batch of rows, unless the batch has only one.
 pub(crate) const BATCH_BYTES_MAX: usize = 64 << 20;
+
+/// The most pairs of characters or elements that one call may compare for one row.
+const WORK_MAX: i128 = 400_000_000;
+
+/// The most pairs that are compared before it is checked whether the query is still wanted.
+const WORK_IN_PIECE_MAX: i128 = 10_000_000;
 
 /// Constants below this size are copied for each row without further thought.
 pub(super) const CONSTANT_SMALL: i128 = 1 << 10;
@@ -123,6 +130,13 @@ impl BoundedFunction {
                 self.name()
             );
         }
+        let work = self.made.work_of_rows(self.name(), arguments)?;
+        if let Some(work) = work.iter().find(|work| **work > WORK_MAX) {
+            return exec_err!(
+                "{}() would compare {work} pairs of parts, but at most {WORK_MAX} are allowed per row",
+                self.name()
+            );
+        }
         let rows = arguments.number_rows;
         if is_constant {
             return Ok(std::iter::once(0..rows).collect());
@@ -131,14 +145,15 @@ impl BoundedFunction {
         let copied = arguments.args.iter().map(size_of_constant).sum::<i128>();
         let copied = if copied > CONSTANT_SMALL { copied } else { 0 };
         let mut pieces = Vec::new();
-        let (mut start, mut sum) = (0, 0);
+        let (mut start, mut sum, mut worked) = (0, 0, 0);
         for row in 0..rows {
             let size = copied + made.get(row).copied().unwrap_or(0);
-            if sum + size > MADE_MAX && row > start {
+            let work = work.get(row).copied().unwrap_or(0);
+            if (sum + size > MADE_MAX || worked + work > WORK_IN_PIECE_MAX) && row > start {
                 pieces.push(start..row);
-                (start, sum) = (row, 0);
+                (start, sum, worked) = (row, 0, 0);
             }
-            sum += size;
+            (sum, worked) = (sum + size, worked + work);
         }
         pieces.push(start..rows);
         Ok(pieces)
@@ -148,6 +163,7 @@ impl BoundedFunction {
         let mut parts: Vec<ArrayRef> = Vec::with_capacity(pieces.len());
         let mut bytes = 0;
         for piece in pieces {
+            go_on()?;
             let slice = |argument: &ColumnarValue| match argument {
                 ColumnarValue::Array(values) => ColumnarValue::Array(values.slice(piece.start, piece.len())),
                 constant => constant.clone(),
@@ -166,6 +182,14 @@ impl BoundedFunction {
         }
         let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();
         Ok(ColumnarValue::Array(concat(&parts)?))
+    }
+}
+
+/// The memory of what a call has made.
+fn memory_of(made: &ColumnarValue) -> u64 {
+    match made {
+        ColumnarValue::Scalar(value) => value.size() as u64,
+        ColumnarValue::Array(values) => values.get_array_memory_size() as u64,
     }
 }
 
@@ -195,7 +219,13 @@ impl ScalarUDFImpl for BoundedFunction {
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let pieces = self.pieces(&arguments)?;
         match pieces.len() {
-            1 => self.function.inner().invoke_with_args(arguments),
+            1 => {
+                go_on()?;
+                let made = self.function.inner().invoke_with_args(arguments)?;
+                // It is copied into the plan.
+                hold_constant(self.name(), || 2 * memory_of(&made))?;
+                Ok(made)
+            }
             _ => self.in_pieces(&arguments, pieces),
         }
     }

@@ -15,12 +15,16 @@ use tidemill_engine::Cause;
 
 use super::vectors::{Vectors, append, is_vector, vector_type, vectors};
 use crate::logical::fourier::{Spectrum, combine, transform};
+use crate::planning_limits::check_room;
 
 /// The functions.
 pub(super) fn functions() -> [ScalarUDF; 3] {
     [Kind::Transform, Kind::Combine, Kind::Magnitudes]
         .map(|kind| ScalarUDF::new_from_impl(Fourier::new(kind)))
 }
+
+/// What an element of a vector takes while its transform is computed: its halves, their spectra, and those put together.
+const BYTES_PER_ELEMENT: u64 = 96;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
@@ -76,6 +80,8 @@ impl ScalarUDFImpl for Fourier {
         let made = match (self.kind, arrays.as_slice()) {
             (Kind::Transform, [signals]) => {
                 let signals = Vectors::of(signals)?;
+                let longest = (0..signals.len()).filter_map(|row| signals.at(row)).map(<[f64]>::len).max();
+                check_room("fft()", longest.unwrap_or(0) as u64 * BYTES_PER_ELEMENT)?;
                 spectra((0..signals.len()).map(|row| signals.at(row).map(transform)))
             }
             (Kind::Combine, [even, odd]) => {

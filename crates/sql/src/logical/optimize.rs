@@ -31,6 +31,7 @@ use super::opaque::{with_opaque, without_opaque};
 use super::order_insensitive::{with_distinct_arguments, without_useless_orders};
 use super::read_patterns::with_times_read;
 use super::rounded_casts::with_rounded_casts;
+use super::plan_size::BoundedRule;
 use super::select_before::SelectBefore;
 use super::text_casts::with_texts_read;
 use super::time_casts::with_time_casts;
@@ -72,6 +73,7 @@ fn by_rules(
     let context = OptimizerContext::new_with_config_options(Arc::new(options.clone()))
         .without_query_execution_start_time();
     let plan = with_one_nan(with_opaque(with_checks(with_bounds(plan)?)?)?)?;
+    let rules = rules.into_iter().map(|rule| Arc::new(BoundedRule(rule)) as _).collect();
     let plan = Optimizer::with_rules(rules).optimize(plan, &context, |_, _| {})?;
     without_bounds(without_checks(without_opaque(without_one_nan(plan)?)?)?)
 }

@@ -234,6 +234,7 @@ impl<'a> Provider<'a> {
             return Err(error);
         }
         let written = self.as_written(query)?;
+        super::plan_size::check_nodes(&written)?;
         super::check_order(&written)?;
         let plan = super::distinct_on::without_distinct_on(written.clone())?;
         super::check_repeatable(&plan)?;

@@ -81,6 +81,21 @@ impl ResultSize {
         (0..rows).map(|row| self.of_row(&arguments, row)).collect()
     }
 
+    /// How many pairs of characters or elements each row of a call compares; none if its work grows with its arguments only.
+    pub fn work_of_rows(self, function: &str, arguments: &ScalarFunctionArgs) -> Result<Vec<i128>> {
+        let of_elements = match function {
+            "levenshtein" => false,
+            "array_has_all" | "array_has_any" => true,
+            _ => return Ok(Vec::new()),
+        };
+        let is_constant = arguments.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
+        let rows = if is_constant { 1 } else { arguments.number_rows };
+        let arguments = arguments.args.iter().map(Argument::of).collect::<Result<Vec<_>>>()?;
+        let size =
+            |argument: &Argument, row| if of_elements { argument.elements(row) } else { argument.size(row) };
+        Ok((0..rows).map(|row| arguments.iter().map(|argument| size(argument, row)).product()).collect())
+    }
+
     fn of_row(self, arguments: &[Argument], row: usize) -> Result<i128> {
         let size = |index: usize| arguments.get(index).map_or(0, |argument| argument.size(row));
         let number = |index: usize| arguments.get(index).and_then(|argument| argument.number(row));

@@ -17,6 +17,7 @@ use super::signature::shown_columns;
 use super::{Planner, Reply};
 use crate::expressions::compiled::Compiled;
 use crate::logical::{Provider, fold};
+use crate::planning_limits::within;
 use crate::statement::{Parameter, ParameterType, Statement, StatementKind, number};
 use crate::store::same_versions_of;
 use crate::text::TextError;
@@ -140,7 +141,8 @@ impl Planner {
         if !options.is_empty() || options.as_of().is_some() || statement.parameters() > kinds.len() {
             return None;
         }
-        with_deep_stack(|| {
+        let (turns, memory) = (&self.turns, self.settings.memory_of_reader());
+        let plan = || {
             self.with_provider(|provider| {
                 let parameters = kinds.iter().map(|kind| KeptParameter::new(*kind, provider));
                 let parameters: Vec<KeptParameter> = parameters.collect::<Option<_>>()?;
@@ -156,7 +158,8 @@ impl Planner {
                 let folds = casts || kinds.contains(&ParameterType::Boolean);
                 Some(KeptPlan { plan, parameters, columns, folds, nodes })
             })
-        })
+        };
+        with_deep_stack(|| within(turns, &memory, plan))
     }
 
     /// The rows of a query that was planned before against this version of the catalogue. `None`: it is to be planned with these
@@ -197,16 +200,18 @@ impl Planner {
         values: &[Parameter],
         compute: impl FnOnce(&LogicalPlan) -> Result<T>,
     ) -> Option<std::result::Result<T, TextError>> {
+        let memory = self.settings.memory_of_reader();
         with_stack_for(kept.nodes, || {
-            let plan = kept.with_values(values)?.ok()?;
-            let memory = self.settings.memory_of_reader();
+            let plan = within(&self.turns, &memory, || kept.with_values(values))?.ok()?;
             let computed = || {
                 let parts = |name: &str| self.catalog.gateway_rows(name);
                 let plan = same_versions_of(plan, |name| self.catalog.stored_rows(name), parts)?;
                 let plan = read_as_tables(read_scalar_subqueries(plan, &memory, &*self.turns)?)?;
                 if is_static(&plan) { compute(&plan).map(Some) } else { Ok(None) }
             };
-            computed().map_err(|error| self.text_error(&error, statement)).transpose()
+            within(&self.turns, &memory, computed)
+                .map_err(|error| self.text_error(&error, statement))
+                .transpose()
         })
     }
 }

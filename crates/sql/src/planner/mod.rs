@@ -46,6 +46,7 @@ use crate::connectors::{self, RowFormat, SinkConnector, SourceConnector};
 use crate::extension::TableOperator;
 use crate::generator::Generator;
 use crate::logical::{Provider, ReadNames, shown_rows};
+use crate::planning_limits::within;
 use crate::query::pipeline::Pipeline;
 use crate::query::prepared::{Prepared, QueryContext};
 use crate::settings::Settings;
@@ -239,8 +240,9 @@ impl Planner {
         let (stays, is_definition) = (self.catalog.stays(statement), statement.kind.is_definition());
         let before = (is_definition && !stays).then(|| self.catalog.clone());
         drop(self.take_read());
-        let mut reply =
-            with_deep_stack(|| self.reply(statement)).map_err(|error| translated(error, statement.span))?;
+        let mut reply = self
+            .within_limits(|planner| planner.reply(statement))
+            .map_err(|error| translated(error, statement.span))?;
         if let Some(before) = before {
             if self.is_unchanged(&before, statement) {
                 return Ok(reply);
@@ -261,6 +263,12 @@ impl Planner {
             self.catalog.note(statement, self.settings.idle_after);
         }
         Ok(reply)
+    }
+
+    /// Works for a statement with enough stack, and within the time and the memory of its session.
+    fn within_limits<T>(&mut self, work: impl FnOnce(&mut Planner) -> T) -> T {
+        let (turns, memory) = (Arc::clone(&self.turns), self.settings.memory_of_reader());
+        with_deep_stack(|| within(&turns, &memory, || work(self)))
     }
 
     fn reply(&mut self, statement: &Statement) -> Result<Reply, TextError> {

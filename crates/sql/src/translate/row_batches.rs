@@ -11,6 +11,7 @@ use tidemill_engine::{Cause, MemoryAccount, bytes_of_rows};
 use super::computing::Computing;
 use crate::limit_reached::limit_reached;
 use crate::logical::{Names, shown_rows};
+use crate::planning_limits::within;
 use crate::statement::Statement;
 use crate::store::FoundRows;
 use crate::text::TextError;
@@ -107,7 +108,8 @@ impl Iterator for RowBatches {
     type Item = std::result::Result<RecordBatch, TextError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let computed = self.compute();
+        let (turns, memory) = (Arc::clone(&self.turns), self.tables.budget().clone());
+        let computed = within(&turns, &memory, || self.compute());
         let error = |error| TextError::from_datafusion(&error, &self.statement, &Names::default());
         let next = computed.map_err(error).transpose();
         if !matches!(next, Some(Ok(_))) {
