@@ -7,7 +7,8 @@ use super::tokens::Tokens;
 use super::{
     Options, RelationKind, Script, Span, Statement, StatementKind, alter, as_of, clauses, client_query,
     create_function, create_places, create_pool, create_process, create_sink, create_source, create_view,
-    depth, describe, drop, explain, foreign, insert, query, row_counts, set, show, stop_start, subscribe,
+    depth, describe, drop, explain, foreign, insert, plain_words, query, row_counts, set, show, stop_start,
+    subscribe,
 };
 use crate::TextError;
 
@@ -94,6 +95,7 @@ fn read(script: &Arc<Script>, tokens: Tokens) -> Result<Statement, TextError> {
     let Tokens { mut main, options, span, end } = tokens;
     let as_of = as_of::take(&mut main, script, end)?;
     row_counts::as_calls(&mut main);
+    plain_words::quote(&mut main);
     let (options, main_end) = match options {
         Some((tokens, with)) => {
             let mut cursor = Cursor::new(script, tokens, end);
