@@ -19,7 +19,7 @@ const MECHANISM: &str = "SCRAM-SHA-256";
 /// How often a late answer looks whether the server is shutting down.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a client waits while others at its address give wrong passwords.
-const TURN_WAIT: Duration = Duration::from_secs(20);
+const TURN_WAIT: Duration = Duration::from_secs(8);
 
 /// Why there is no session.
 pub(crate) enum NoLogin {

@@ -74,7 +74,8 @@ impl Turn {
 pub struct ConnectionSlot {
     connections: Arc<Connections>,
     number: u64,
-    pub(super) client: IpAddr,
+    /// The address of the client.
+    pub client: IpAddr,
     /// The client has too many connections: requests are answered with that.
     pub(super) is_refused: bool,
     close: Arc<Notify>,

@@ -23,7 +23,7 @@ const KNOWN_MAX: usize = 256;
 /// Passwords that are hashed at the same time.
 const HASHING_MAX: usize = 2;
 /// How long a request waits while others at its address give wrong passwords.
-const TURN_WAIT: Duration = Duration::from_secs(20);
+const TURN_WAIT: Duration = Duration::from_secs(8);
 /// How often it is checked whether its turn has come.
 const LOOK: Duration = Duration::from_millis(20);
 /// The longest header that is looked at.

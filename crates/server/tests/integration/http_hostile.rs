@@ -152,16 +152,39 @@ fn any_bytes_are_answered_with_an_error_or_the_end() {
 }
 
 #[test]
-fn there_are_as_many_connections_as_permitted() {
+fn connections_that_are_kept_silent_make_room_for_others() {
     let options =
         HttpOptions { connections_max: 2, head_timeout: Duration::from_secs(600), ..HttpOptions::default() };
     let server = serve(options);
-    let (first, second) = (connect(&server), connect(&server));
-    let mut third = connect(&server);
-    let answer = answered(&rest(&mut third));
+    let half_open = |_| {
+        let mut stream = connect(&server);
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n").unwrap();
+        stream
+    };
+    let silent: Vec<TcpStream> = (0..10).map(half_open).collect();
+    for _ in 0..5 {
+        answers(&server);
+    }
+    drop(silent);
+}
+
+#[test]
+fn connections_that_get_an_answer_make_no_room() {
+    let server = serve(HttpOptions { connections_max: 2, ..HttpOptions::default() });
+    let query = "SELECT value FROM sequence(rate => 100)";
+    let follow = |_| {
+        let mut stream = connect(&server);
+        let head =
+            format!("POST /query HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", query.len());
+        stream.write_all((head + query).as_bytes()).unwrap();
+        stream.read_exact(&mut [0; 12]).unwrap();
+        stream
+    };
+    let following: Vec<TcpStream> = (0..2).map(follow).collect();
+    let answer = answered(&rest(&mut connect(&server)));
     assert_eq!(answer.status, 503);
     assert!(answer.body.contains("too many connections"), "{}", answer.body);
-    drop((first, second));
+    drop(following);
     wait_until("room for a client", || {
         let mut stream = connect(&server);
         let request = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";

@@ -53,6 +53,7 @@ mod plan_size;
 mod process;
 mod process_call;
 mod provider;
+mod query_size;
 mod read_names;
 mod read_patterns;
 mod refuse;

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DataFusionError, Result};
 use datafusion::logical_expr::expr::{Between, Case, InList, ScalarFunction};
@@ -16,12 +17,10 @@ use tidemill_trees::nodes::{PlanTree, Tree};
 
 use crate::planning_limits::{go_on, while_planning};
 use crate::refusal::refuse;
+use crate::statement::MAX_TYPES;
 
-/// The most parts of a node's expressions together.
-const PARTS_MAX: u64 = 50_000;
-
-/// The most nodes of a plan, views and subqueries included.
-const NODES_MAX: u64 = 4_000;
+/// The most parts that rewriting may add to a node's expressions.
+const PARTS_MAX: u64 = 10_000;
 
 /// Functions that are rewritten as CASE over their arguments, each of which is then computed in two places.
 const DOUBLING: [&str; 5] = ["coalesce", "ifnull", "nullif", "nvl", "nvl2"];
@@ -31,22 +30,36 @@ const COMPARED_ELEMENTS: usize = 3;
 /// As many branches of a CASE become conditions of their own.
 const CONDITION_BRANCHES: usize = 3;
 
-/// Checks the size of a plan as it is written.
+/// Checks the types of the columns: views over views could nest them deeper than any statement does.
 ///
 /// # Errors
-/// If it is too large to be planned in a short time.
-pub(super) fn check_nodes(plan: &LogicalPlan) -> Result<()> {
-    let mut nodes = 0;
-    plan.look_through_with_subqueries(|_| {
-        nodes += 1;
-        Ok(if nodes > NODES_MAX { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    if nodes <= NODES_MAX {
-        return Ok(());
+/// If one of them has more levels than what stores it can read back.
+pub(super) fn check_types(plan: &LogicalPlan) -> Result<()> {
+    for field in plan.schema().fields() {
+        let (mut level, mut levels) = (vec![field.data_type()], 0);
+        while !level.is_empty() {
+            levels += 1;
+            level = level.into_iter().flat_map(types_in).collect();
+        }
+        // The values in it are the last level.
+        if levels > MAX_TYPES + 1 {
+            let message = format!("the type of column '{}' has more than {MAX_TYPES} levels", field.name());
+            return Err(refuse(message, "keep a part of it in a column of its own"));
+        }
     }
-    let message =
-        format!("with the views and subqueries that it names, the query has more than {NODES_MAX} steps");
-    Err(refuse(message, "read each view or subquery once, or keep its rows: CREATE MATERIALIZED VIEW"))
+    Ok(())
+}
+
+/// The types that a type contains.
+fn types_in(data_type: &DataType) -> Vec<&DataType> {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            vec![item.data_type()]
+        }
+        DataType::Map(entries, _) => vec![entries.data_type()],
+        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// A rule that is not applied where it would make too much.
@@ -69,7 +82,14 @@ impl OptimizerRule for BoundedRule {
 
     fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         go_on()?;
-        let parts = match &plan {
+        let mut written = 0;
+        plan.look_through_expressions(|expression| {
+            expression.look_through(|_| {
+                written += 1;
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
+        let parts: u64 = match &plan {
             LogicalPlan::Filter(filter) => match filter.input.as_ref() {
                 LogicalPlan::Projection(below) => {
                     let columns = below.schema.columns();
@@ -86,12 +106,18 @@ impl OptimizerRule for BoundedRule {
                 parts
             }
         };
-        if parts > PARTS_MAX { Err(too_large()) } else { while_planning(|| self.0.rewrite(plan, config)) }
+        if parts.saturating_sub(written) > PARTS_MAX {
+            Err(too_large())
+        } else {
+            while_planning(|| self.0.rewrite(plan, config))
+        }
     }
 }
 
 fn too_large() -> DataFusionError {
-    let message = format!("an expression of the query becomes too large: more than {PARTS_MAX} parts");
+    let message = format!(
+        "an expression of the query becomes too large: it would get more than {PARTS_MAX} further parts"
+    );
     refuse(message, "compute a part of it in a materialized view, or write it with CASE")
 }
 
@@ -212,12 +238,26 @@ mod tests {
     }
 
     #[test]
+    fn views_over_views_do_not_nest_types_without_end() {
+        let mut planner = Planner::new();
+        planner.execute(&parse("CREATE VIEW v0 AS SELECT 1 AS n", "views").unwrap()[0]).unwrap();
+        let refused = (1..=40).find_map(|at| {
+            let text = format!("CREATE VIEW v{at} AS SELECT [n] AS n FROM v{}", at - 1);
+            planner.execute(&parse(&text, "views").unwrap()[0]).err().map(|error| (at, error.to_string()))
+        });
+        let (at, message) = refused.expect("it is refused in the end");
+        assert_eq!(at, 31);
+        assert!(message.contains("the type of column 'n' has more than 30 levels"), "{message}");
+    }
+
+    #[test]
     fn what_people_write_is_small() {
         let cases = nested("CASE WHEN n = 7 THEN 1 ELSE ", "0", " END", 40);
         for query in [
             format!("SELECT {cases} AS made FROM (SELECT 7 AS n)"),
             "SELECT coalesce(coalesce(coalesce(coalesce(n, 1), 2), 3), 4) AS made FROM (SELECT 1 AS n)"
                 .to_owned(),
+            format!("SELECT n FROM (SELECT 1 AS n) WHERE n IN ({})", vec!["1"; 60_000].join(", ")),
             "SELECT n FROM (SELECT 1 AS n) WHERE n BETWEEN (CASE WHEN n IN (1, 2) THEN 0 END) AND 7"
                 .to_owned(),
         ] {

@@ -179,6 +179,7 @@ impl<'a> Provider<'a> {
     }
 
     fn plan_expanded(&self, query: &ast::Query) -> Result<(LogicalPlan, LogicalPlan)> {
+        super::query_size::check(query, self.catalog)?;
         super::calls::check(query, self.functions)?;
         let (mut naming, mut spelling) = (Naming::default(), Spelling::default());
         let mut first = None;
@@ -234,7 +235,8 @@ impl<'a> Provider<'a> {
             return Err(error);
         }
         let written = self.as_written(query)?;
-        super::plan_size::check_nodes(&written)?;
+        super::query_size::check_plan(&written)?;
+        super::plan_size::check_types(&written)?;
         super::check_order(&written)?;
         let plan = super::distinct_on::without_distinct_on(written.clone())?;
         super::check_repeatable(&plan)?;

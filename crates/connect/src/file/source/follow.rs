@@ -469,7 +469,7 @@ impl Follower {
                 if is_over && entry.is_gone {
                     self.end(at);
                 } else if is_over && columns.is_done() {
-                    self.attention.at_end(&entry.path, entry.part);
+                    self.attention.at_end(&entry.path, entry.part, false);
                 }
                 Ok(!has_read)
             }
