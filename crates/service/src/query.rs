@@ -321,12 +321,12 @@ impl NamedQuery {
     }
 }
 
-/// Why a query has failed, and how it goes on if it has reached a limit that a session sets.
+/// Why a query has failed, and how it continues if it has reached a limit that a session sets.
 fn with_way_on(cause: &Cause) -> String {
     let reason = cause.to_string();
     let limit = ["max_groups", "max_state_rows"].into_iter().find(|limit| reason.contains(limit));
     match limit.filter(|_| cause.fault == Fault::Resource) {
-        Some(limit) => format!("{reason}; SET {limit} to more, and START it: then it goes on where it was"),
+        Some(limit) => format!("{reason}; SET {limit} to more, and START it: then it continues where it was"),
         None => reason,
     }
 }

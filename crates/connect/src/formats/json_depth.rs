@@ -93,7 +93,7 @@ mod tests {
             for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
                 decoder.decode(nested(DEPTH_MAX, open, close).as_bytes(), &mut batches).unwrap();
             }
-            // Brackets in strings are no levels.
+            // Brackets in strings do not count.
             let text = format!("{{\"b\": 7, \"a\": \"\\\"{}\"}}\n", "[{".repeat(10 * DEPTH_MAX));
             decoder.decode(text.as_bytes(), &mut batches).unwrap();
             assert_eq!(decoder.faults().count, 0);

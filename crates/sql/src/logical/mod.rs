@@ -104,7 +104,7 @@ pub(crate) use last_of_key::{Key, LastOfKey};
 pub(crate) use names::{header, same_name, shown, shown_rows, shown_text};
 pub(crate) use operator_call::OperatorCall;
 pub(crate) use optimize::{fold, optimize};
-pub(crate) use place_functions::{number_arguments, point_field, points, with_point};
+pub(crate) use place_functions::{number_arguments, points, with_point};
 pub use plan_error::Names;
 pub(crate) use process::{Postfilter, ProcessMark, ProcessNode};
 pub(crate) use provider::Provider;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Float64Array};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Schema};
+use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 use tidemill_store::distance;
 
 use super::vectors::{Vectors, append, is_vector, vector_type, vectors};
+use crate::relations::point_column::POINT;
 
 /// The functions.
 pub(super) fn functions() -> [ScalarUDF; 8] {
@@ -32,9 +33,6 @@ pub(crate) fn number_arguments(function: &str) -> std::ops::Range<usize> {
     }
 }
 
-/// What queries call the point of a row.
-const POINT: &str = "point";
-
 /// The plan of a view with a point for each row, unless a column has this name already.
 pub(crate) fn with_point(plan: LogicalPlan, [x, y]: [usize; 2]) -> Result<LogicalPlan> {
     let columns: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
@@ -43,12 +41,6 @@ pub(crate) fn with_point(plan: LogicalPlan, [x, y]: [usize; 2]) -> Result<Logica
     }
     let point = function(Kind::Point).call(vec![columns[x].clone(), columns[y].clone()]).alias(POINT);
     LogicalPlanBuilder::from(plan).project(columns.into_iter().chain([point]))?.build()
-}
-
-/// The column that `with_point` adds to these; `None` if there is no point, or a column has its name already.
-pub(crate) fn point_field(columns: &Schema, point: Option<[usize; 2]>) -> Option<Field> {
-    let is_new = point.is_some() && columns.index_of(POINT).is_err();
-    is_new.then(|| Field::new(POINT, vector_type(), true))
 }
 
 /// The points of rows with these coordinates.

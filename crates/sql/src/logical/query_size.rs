@@ -21,7 +21,8 @@ const NODES_MAX: u64 = 4_000;
 /// # Errors
 /// If it is too large to be planned in a short time.
 pub(super) fn check(query: &Query, catalog: &NamedRelations) -> Result<()> {
-    let mut size = QuerySize { catalog, open: vec![Open::default()], named: Vec::new(), to_name: Vec::new() };
+    let mut size =
+        QuerySize { catalog, open: vec![OpenQuery::default()], named: Vec::new(), to_name: Vec::new() };
     if walk(query, &mut size).is_break() { Err(too_many_steps()) } else { Ok(()) }
 }
 
@@ -41,7 +42,7 @@ fn too_many_steps() -> DataFusionError {
 
 /// A query that is being walked over.
 #[derive(Default)]
-struct Open {
+struct OpenQuery {
     steps: u64,
     /// How many names were known before its own WITH.
     known: usize,
@@ -49,7 +50,7 @@ struct Open {
 
 struct QuerySize<'a> {
     catalog: &'a NamedRelations,
-    open: Vec<Open>,
+    open: Vec<OpenQuery>,
     /// The subqueries of WITH that may be read here, and their steps; the nearest one is last.
     named: Vec<(String, u64)>,
     /// The subqueries of WITH that have not been walked over.
@@ -98,14 +99,14 @@ impl Visitor for QuerySize<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        self.open.push(Open { steps: 1, known: self.named.len() });
+        self.open.push(OpenQuery { steps: 1, known: self.named.len() });
         let tables = query.with.iter().flat_map(|with| &with.cte_tables);
         self.to_name.extend(tables.map(|table| (&raw const *table.query, normal(&table.alias.name))));
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        let Some(Open { steps, known }) = self.open.pop() else { return ControlFlow::Continue(()) };
+        let Some(OpenQuery { steps, known }) = self.open.pop() else { return ControlFlow::Continue(()) };
         self.named.truncate(known);
         match self.to_name.iter().position(|(named, _)| std::ptr::eq(*named, query)) {
             Some(at) => {

@@ -9,7 +9,8 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tidemill_engine::Cause;
 use tidemill_store::{Change, Follower, StoreReader};
 
-use crate::logical::{point_field, points};
+use crate::logical::points;
+use crate::relations::point_column::point_field;
 
 /// The columns before those of the view.
 const OWN: usize = 2;

@@ -8,7 +8,7 @@ use tidemill_engine::Cause;
 use tidemill_store::StoreConfig;
 use tidemill_store::remote::{Endpoint, RemoteVersion};
 
-use crate::logical::point_field;
+use super::point_column::point_field;
 
 /// A version of each part of a view, in the order of its gateways; or why one of them cannot be read. Fewer parts are never read.
 pub(crate) type PartVersions = Result<Arc<[RemoteVersion]>, Cause>;

@@ -2,6 +2,7 @@
 
 pub(crate) mod gateway_rows;
 pub(crate) mod named_relations;
+pub(crate) mod point_column;
 pub(crate) mod projected;
 pub(crate) mod single_batch_source;
 pub(crate) mod source_definition;

@@ -13,7 +13,7 @@ pub(crate) const MAX_TYPES: usize = 30;
 
 /// The index of the token that begins one level too many, and what is wrong.
 pub(super) fn too_nested(tokens: &[TokenWithSpan]) -> Option<(usize, String)> {
-    // Within each bracket, types are counted anew.
+    // Types are counted separately within each bracket.
     let (mut outer, mut types) = (Vec::new(), Types::default());
     for (at, token) in tokens.iter().enumerate() {
         let before = at.checked_sub(1).map(|before| &tokens[before].token);
@@ -102,7 +102,7 @@ mod tests {
         thread.spawn(body).unwrap().join().unwrap();
     }
 
-    /// A text in the middle of so many repetitions of two others.
+    /// A text between repetitions of two others.
     fn around(open: &str, middle: &str, close: &str, levels: usize) -> String {
         format!("{}{middle}{}", open.repeat(levels), close.repeat(levels))
     }
@@ -196,7 +196,7 @@ mod tests {
             planner.execute(&parse(&deepest(MAX_TYPES), "nested").unwrap()[0]).unwrap();
             let message = parse(&deepest(MAX_TYPES + 2), "nested").unwrap_err().to_string();
             assert!(message.contains(&format!("a type has more than {MAX_TYPES} levels")), "{message}");
-            // Comparisons, lists of values and elements of lists are no types.
+            // Comparisons, lists of values and elements of lists do not count.
             let compared = format!("SELECT {}", vec!["a[1] < [2]"; 100].join(" AND "));
             assert!(parse(&compared, "compared").is_ok());
         });

@@ -120,7 +120,7 @@ impl Attention {
         }
     }
 
-    /// A file was read to its end. It is left alone if an event will say that it grows, or if it is one of so many that it is
+    /// A file was read to its end. It is left alone if an event will say that it grows, or if there are so many files that each is
     /// opened for each read: then the next listing says so.
     pub fn at_end(&mut self, path: &Path, part: u64, is_of_many: bool) {
         if is_of_many || self.folder.is_some() && is_only_here(path) {

@@ -146,7 +146,7 @@ fn begins_http(bytes: &[u8]) -> bool {
         Some(b"GET" | b"HEAD" | b"POST" | b"PUT" | b"PATCH" | b"DELETE" | b"OPTIONS" | b"CONNECT")
     );
     let is_path = words.next().is_some_and(|path| path.starts_with(b"/") || path.starts_with(b"http"));
-    // A long path may go on in the next read.
+    // A long path may continue in the next read.
     let version = words.next();
     is_method && is_path && version.is_none_or(|version| version.starts_with(b"HTTP/"))
 }
