@@ -21,6 +21,9 @@ pub struct Cut {
     /// For each gateway, whether it counts as idle. An idle gateway does not hold back the watermark. Empty if none is
     /// idle.
     pub idle: Vec<bool>,
+    /// Whether time stands still while all gateways are idle, as it did when this cut was logged. Then it depends on which of them
+    /// has fallen silent first. Only cuts of earlier versions say so.
+    pub stands_still_when_idle: bool,
     /// When the cycle was closed, on the engine's clock.
     pub closed_at_ns: u64,
     /// Whether the state is snapshotted at the end of the cycle.
@@ -51,6 +54,7 @@ impl Cut {
             positions: Vec::new(),
             watermarks: Vec::new(),
             idle: Vec::new(),
+            stands_still_when_idle: false,
             closed_at_ns: 0,
             snapshot: false,
             last: false,
@@ -65,30 +69,32 @@ impl Cut {
 
     /// The event time up to which these gateways are complete, except for idle ones.
     ///
-    /// It is `i64::MAX` only once all of them have ended. As long as one is merely idle, more events may come: if no
-    /// other gateway is active, the result is `i64::MIN`, in which case the watermark does not advance. A gateway that
-    /// returns from idleness may lower the result, so a caller that keeps time by it must keep the largest.
+    /// It is `i64::MAX` only once all of them have ended. If no gateway is active, those that are idle do not wait for each other
+    /// either, so the result is the latest of theirs. Time then is the same whichever of them fell silent first, because it
+    /// is where the last one of them would have carried it alone. A gateway that returns from idleness may lower the result, so a
+    /// caller that keeps time by it must keep the largest.
     ///
     /// ```
     /// use tidemill_core::Cut;
     /// let cut = Cut { watermarks: vec![i64::MAX, 70, 90], idle: vec![false, true, false], ..Cut::first() };
     /// assert_eq!(cut.watermark_of([0, 1, 2]), 90);
-    /// assert_eq!(cut.watermark_of([0, 1]), i64::MIN, "gateway 1 may continue");
+    /// assert_eq!(cut.watermark_of([0, 1]), 70, "gateway 1 may continue");
     /// assert_eq!(cut.watermark_of([0]), i64::MAX);
     /// ```
     pub fn watermark_of(&self, gateways: impl IntoIterator<Item = usize>) -> i64 {
-        let (mut least, mut is_one_idle) = (None::<i64>, false);
+        let (mut least_active, mut latest_idle) = (None::<i64>, None::<i64>);
         for gateway in gateways {
             let watermark = self.watermarks[gateway];
             if self.idle.get(gateway).copied().unwrap_or(false) {
-                is_one_idle = true
+                latest_idle = latest_idle.max(Some(watermark));
             } else {
-                least = Some(least.map_or(watermark, |least| least.min(watermark)))
+                least_active = Some(least_active.map_or(watermark, |least| least.min(watermark)));
             }
         }
-        match least {
-            Some(i64::MAX) if is_one_idle => i64::MIN,
-            least => least.unwrap_or(i64::MIN),
+        let when_idle = latest_idle.filter(|_| !self.stands_still_when_idle).unwrap_or(i64::MIN);
+        match (least_active, latest_idle) {
+            (None, _) | (Some(i64::MAX), Some(_)) => when_idle,
+            (Some(least), _) => least,
         }
     }
 }

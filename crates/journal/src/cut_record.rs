@@ -3,14 +3,14 @@
 use tidemill_core::fields::{Fields, Malformed, PutFields, TakeFields, take_all};
 use tidemill_core::{Cut, SplitChange};
 
-/// Version 1 had no split plans; it is still read.
-const VERSION: u8 = 2;
+/// Version 1 had no split plans, and until version 2 time stood still while all gateways were idle; both are still read.
+const VERSION: u8 = 3;
 const SNAPSHOT: u8 = 1;
 const LAST: u8 = 2;
 
 /// Writes a cut.
 pub(crate) fn encode_cut(cut: &Cut, bytes: &mut Vec<u8>) {
-    bytes.put_u8(VERSION);
+    bytes.put_u8(if cut.stands_still_when_idle { 2 } else { VERSION });
     bytes.put_u8(if cut.snapshot { SNAPSHOT } else { 0 } | if cut.last { LAST } else { 0 });
     bytes.put_u64(cut.cycle);
     bytes.put_u64(cut.closed_at_ns);
@@ -41,7 +41,18 @@ pub(crate) fn decode_cut(fields: &mut Fields) -> Result<Cut, Malformed> {
     let idle = list(fields, |fields| Ok(fields.u8()? != 0))?;
     let splits = if version == 1 { Vec::new() } else { list(fields, split_change)? };
     let (snapshot, last) = (flags & SNAPSHOT != 0, flags & LAST != 0);
-    Ok(Cut { cycle, positions, watermarks, idle, closed_at_ns, snapshot, last, splits })
+    let stands_still_when_idle = version < 3;
+    Ok(Cut {
+        cycle,
+        positions,
+        watermarks,
+        idle,
+        stands_still_when_idle,
+        closed_at_ns,
+        snapshot,
+        last,
+        splits,
+    })
 }
 
 fn split_change(fields: &mut Fields) -> Result<SplitChange, Malformed> {
@@ -61,9 +72,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_record_says_how_time_goes_on_while_all_are_idle() {
+        for stands_still_when_idle in [false, true] {
+            let cut = Cut { idle: vec![true], watermarks: vec![7], stands_still_when_idle, ..Cut::first() };
+            let mut bytes = Vec::new();
+            encode_cut(&cut, &mut bytes);
+            assert_eq!(bytes[0] == 2, stands_still_when_idle, "earlier versions wrote a 2");
+            assert_eq!(decode_cut(&mut Fields(&bytes)).as_ref(), Ok(&cut));
+        }
+    }
+
+    #[test]
     fn a_record_of_version_1_is_read() {
-        let cut =
-            Cut { cycle: 3, positions: vec![5], watermarks: vec![-1], idle: vec![true], ..Cut::first() };
+        let cut = Cut {
+            cycle: 3,
+            positions: vec![5],
+            watermarks: vec![-1],
+            idle: vec![true],
+            stands_still_when_idle: true,
+            ..Cut::first()
+        };
         let mut bytes = Vec::new();
         encode_cut(&cut, &mut bytes);
         let without_splits = bytes.len() - 4;
@@ -71,7 +99,7 @@ mod tests {
         assert_eq!(decode_cut(&mut Fields(&bytes)), Err(Malformed));
         bytes[0] = 1;
         assert_eq!(decode_cut(&mut Fields(&bytes)), Ok(cut));
-        bytes[0] = 3;
+        bytes[0] = 4;
         assert_eq!(decode_cut(&mut Fields(&bytes)), Err(Malformed));
     }
 }

@@ -83,13 +83,16 @@ fn an_idle_source_does_not_hold_timers_back_comes_back_and_ends() {
             push(&b, &sink, only(48, false));
             assert_eq!(ends(&sink, 0), [8, 32, 48]);
 
-            // All idle: no one moves time.
+            // All idle: none waits for another one.
             push(&b, &sink, only(48, true));
+            assert_eq!(ends(&sink, 0), [8, 32, 48], "a is at 60");
             push(&a, &sink, only(1000, true));
-            assert_eq!(ends(&sink, 0), [8, 32, 48]);
-            // Idle ones that come back move it, a by what it was told before.
-            push(&a, &sink, only(0, false));
             assert_eq!(ends(&sink, 0), [8, 32, 48, 64]);
+            // One that comes back behind does not move time back.
+            push(&b, &sink, only(70, false));
+            assert_eq!(ends(&sink, 0), [8, 32, 48, 64]);
+            push(&b, &sink, only(70, true));
+            push(&a, &sink, only(0, false));
 
             // One that has ended counts as complete, and no longer as idle.
             push(&a, &sink, Chunk { watermark: 1000, ..chunk(&[row(1001)]) });
@@ -232,7 +235,7 @@ fn a_cut_says_how_far_chosen_sources_are() {
         ..tidemill_engine::Cut::first()
     };
     assert_eq!((cut.watermark(), cut.watermark_of([1]), cut.watermark_of([1, 2])), (5, 9, 9));
-    assert_eq!((cut.watermark_of([2]), cut.watermark_of([])), (i64::MIN, i64::MIN));
+    assert_eq!((cut.watermark_of([2]), cut.watermark_of([])), (3, i64::MIN));
     let mut log = MemoryCutLog::new(1);
     log.append(&cut).unwrap();
     assert_eq!(log.cuts(), std::slice::from_ref(&cut));
@@ -240,5 +243,58 @@ fn a_cut_says_how_far_chosen_sources_are() {
     let ended = tidemill_engine::Cut { watermarks: vec![i64::MAX, 9, i64::MAX], ..cut };
     assert_eq!((ended.watermark(), ended.watermark_of([0])), (9, i64::MAX));
     let idle = tidemill_engine::Cut { idle: vec![false, true, false], ..ended };
-    assert_eq!((idle.watermark(), idle.watermark_of([0, 2])), (i64::MIN, i64::MAX));
+    assert_eq!((idle.watermark(), idle.watermark_of([0, 2])), (9, i64::MAX));
+
+    let silent = tidemill_engine::Cut { watermarks: vec![5, 9, 3], idle: vec![true; 3], ..idle };
+    assert_eq!((silent.watermark(), silent.watermark_of([0, 2])), (9, 5));
+    let of_before = tidemill_engine::Cut { stands_still_when_idle: true, ..silent };
+    assert_eq!(of_before.watermark(), i64::MIN);
+}
+
+/// Sources that fall silent one after the other, and all at once in one cycle.
+#[test]
+fn it_makes_no_difference_which_source_falls_silent_first() {
+    let three = || {
+        let mut plan = Plan::new("three");
+        let inputs = ["a", "b", "c"].map(|name| plan.source(name, [schema()])[0]);
+        let output = plan.operator(windows("windows", &inputs, vec![0, 1, 2]));
+        plan.sink("output", [output[1]]);
+        plan
+    };
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    for workers in [1, 2, 5] {
+        for order in orders {
+            for at_once in [false, true] {
+                watched("falling silent", move || {
+                    let policy = CyclePolicy { wait_max: None, ..CyclePolicy::default() };
+                    let policy = if at_once { CyclePolicy::fixed(6) } else { policy };
+                    let (sink, log) = (Remember::default(), MemoryCutLog::new(1000));
+                    let engine = Engine::new().workers(workers).cycles(policy).cut_log(log.clone());
+                    let mut running = engine.run(three(), sink.boxed()).unwrap();
+                    let gateways = [0, 1, 2].map(|source| running.gateway(source).unwrap());
+                    let rows = [[row(1), row(30)], [row(2), row(50)], [row(3), row(11)]];
+                    if at_once {
+                        for source in order {
+                            let silent = Chunk { idle: true, ..chunk(&rows[source]) };
+                            gateways[source].push(silent).unwrap();
+                        }
+                    } else {
+                        for source in order {
+                            push(&gateways[source], &sink, chunk(&rows[source]));
+                        }
+                        for source in order {
+                            push(&gateways[source], &sink, only(rows[source][1].1, true));
+                        }
+                    }
+                    eventually("all are idle", || ends(&sink, 0) == [8, 16, 32]);
+                    drop(gateways);
+                    running.join().unwrap();
+                    let cut =
+                        log.cuts().into_iter().find(|cut| cut.idle == [true; 3]).expect("all were idle");
+                    assert_eq!(cut.watermark(), 50);
+                    assert_eq!(ends(&sink, 0), [8, 16, 32, 56]);
+                });
+            }
+        }
+    }
 }

@@ -234,6 +234,7 @@ impl Cutter {
             positions: self.buffers.iter().map(|buffer| buffer.position).collect(),
             watermarks: self.buffers.iter().map(GatewayBuffer::watermark).collect(),
             idle: self.buffers.iter().map(GatewayBuffer::is_idle).collect(),
+            stands_still_when_idle: false,
             closed_at_ns: now_ns,
             snapshot: self.run_state.snapshots.take_request(self.events_cut)
                 || (last && self.run_state.snapshots.keeps_end()),

@@ -185,7 +185,7 @@ fn put_post(to: &mut SnapshotWriter, post: &CycleNotice) {
     put_all(to, &cut.watermarks, |to, watermark| to.i64(*watermark));
     put_all(to, &cut.idle, |to, idle| to.u8((*idle).into()));
     to.u64(cut.closed_at_ns);
-    to.u8(cut.snapshot.into());
+    to.u8(u8::from(cut.snapshot) | u8::from(cut.stands_still_when_idle) << 1);
     to.u8(cut.last.into());
     put_all(to, &cut.splits, |to, change| {
         to.bytes(change.operator.as_bytes());
@@ -197,17 +197,22 @@ fn put_post(to: &mut SnapshotWriter, post: &CycleNotice) {
 }
 
 fn take_post(from: &mut SnapshotReader<'_>) -> Result<CycleNotice, Cause> {
-    let cut = Cut {
+    let mut cut = Cut {
         cycle: from.u64()?,
         positions: take_all(from, SnapshotReader::u64)?,
         watermarks: take_all(from, SnapshotReader::i64)?,
         idle: take_all(from, |from| Ok(from.u8()? != 0))?,
         closed_at_ns: from.u64()?,
-        snapshot: from.u8()? != 0,
+        ..Cut::first()
+    };
+    let flags = from.u8()?;
+    (cut.snapshot, cut.stands_still_when_idle) = (flags & 1 != 0, flags & 2 != 0);
+    let cut = Cut {
         last: from.u8()? != 0,
         splits: take_all(from, |from| {
             Ok(SplitChange { operator: from.text()?, input: from.u32()?, plan: from.bytes()?.to_vec() })
         })?,
+        ..cut
     };
     Ok(CycleNotice { cut, events: from.u32()?, committed: from.u64()? })
 }
@@ -335,6 +340,7 @@ mod tests {
             positions: vec![1, u64::MAX],
             watermarks: vec![i64::MIN, 5],
             idle: vec![true, false],
+            stands_still_when_idle: true,
             closed_at_ns: 99,
             snapshot: true,
             last: false,

@@ -26,6 +26,7 @@ pub fn cut(cycle: u64) -> Cut {
         positions: vec![cycle * 10, u64::MAX - cycle],
         watermarks: vec![i64::MIN, cycle as i64 - 5],
         idle: vec![cycle.is_multiple_of(2), false],
+        stands_still_when_idle: cycle.is_multiple_of(4),
         closed_at_ns: cycle * 1000,
         snapshot: cycle.is_multiple_of(3),
         last: false,
