@@ -1,6 +1,8 @@
 //! Values as text, as PostgreSQL writes them.
 
 use tidemill_engine::arrow::array::cast::AsArray;
+use tidemill_engine::arrow::array::temporal_conversions::as_datetime_with_timezone;
+use tidemill_engine::arrow::array::timezone::Tz;
 use tidemill_engine::arrow::array::types::*;
 use tidemill_engine::arrow::array::{Array, ArrayRef};
 use tidemill_engine::arrow::schema::{DataType, IntervalUnit, TimeUnit};
@@ -62,7 +64,7 @@ pub(super) fn text(array: &dyn Array, row: usize) -> Option<String> {
         }
         DataType::Time32(_) | DataType::Time64(_) => time(time_of_day(array, row)?),
         DataType::Timestamp(unit, None) => timestamp(micros(instant(array, row, unit)?, unit), ""),
-        DataType::Timestamp(unit, Some(_)) => timestamp(micros(instant(array, row, unit)?, unit), "+00"),
+        DataType::Timestamp(unit, Some(zone)) => local_time(micros(instant(array, row, unit)?, unit), zone),
         DataType::Interval(_) | DataType::Duration(_) => {
             let (months, days, micros) = span(array, row)?;
             interval(months.into(), days.into(), micros)
@@ -80,6 +82,24 @@ pub(super) fn text(array: &dyn Array, row: usize) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// A point in time as a clock in this zone shows it: `2026-07-01 00:30:00+02`. UTC where the zone is not known.
+fn local_time(utc_micros: i64, zone: &str) -> String {
+    let local = zone.parse::<Tz>().ok();
+    let local =
+        local.and_then(|zone| as_datetime_with_timezone::<TimestampMicrosecondType>(utc_micros, zone));
+    let local_micros = local.map_or(utc_micros, |local| local.naive_local().and_utc().timestamp_micros());
+    let seconds = (local_micros - utc_micros) / 1_000_000;
+    let (sign, seconds) = if seconds < 0 { ('-', -seconds) } else { ('+', seconds) };
+    let mut offset = format!("{sign}{:02}", seconds / 3600);
+    if seconds % 3600 != 0 {
+        offset.push_str(&format!(":{:02}", seconds / 60 % 60));
+    }
+    if seconds % 60 != 0 {
+        offset.push_str(&format!(":{:02}", seconds % 60));
+    }
+    timestamp(local_micros, &offset)
 }
 
 /// The items of the list that is a value.
@@ -235,7 +255,7 @@ fn float(value: f64, scientific: String, plain: String, exponent_max: i32) -> St
 mod tests {
     use std::sync::Arc;
 
-    use tidemill_engine::arrow::array::{StringArray, StructArray};
+    use tidemill_engine::arrow::array::{StringArray, StructArray, TimestampSecondArray};
     use tidemill_engine::arrow::schema::Field;
 
     use super::*;
@@ -248,6 +268,23 @@ mod tests {
         assert_eq!(list(&items), format!("{{{quoted}}}"));
         let row = StructArray::from(vec![(Arc::new(Field::new("t", DataType::Utf8, true)), items)]);
         assert_eq!(text(&row, 2).as_deref(), Some("(\"x\n\")"));
+    }
+
+    #[test]
+    fn local_times_are_written_as_a_session_in_their_zone_writes_them() {
+        // As PostgreSQL 15 answers after SET timezone.
+        let written = [
+            (1_782_858_600, "Europe/Berlin", "2026-07-01 00:30:00+02"),
+            (1_798_759_800, "Europe/Berlin", "2027-01-01 00:30:00+01"),
+            (1_767_225_600, "Asia/Kolkata", "2026-01-01 05:30:00+05:30"),
+            (1_767_225_600, "America/St_Johns", "2025-12-31 20:30:00-03:30"),
+            (1_767_225_600, "UTC", "2026-01-01 00:00:00+00"),
+            (1_767_225_600, "-02:00", "2025-12-31 22:00:00-02"),
+        ];
+        for (utc, zone, expected) in written {
+            let instant = TimestampSecondArray::from(vec![utc]).with_timezone(zone);
+            assert_eq!(text(&instant, 0).as_deref(), Some(expected));
+        }
     }
 
     #[test]
