@@ -71,6 +71,18 @@ impl StoreSink {
         StoreSink { store, schema: reader.config().schema.clone(), pending: VecDeque::new() }
     }
 
+    /// Stores the rows that are there before the first cycle, as for [`StoreWriter::begin_with`]. A store with fragments, which has
+    /// no such rows, stays as it is.
+    ///
+    /// # Errors
+    /// As for [`StoreWriter::begin_with`], and if the rows do not have the store's columns.
+    pub fn begin_with(&mut self, rows: &RecordBatch) -> Result<(), Cause> {
+        match &mut self.store {
+            Restored::One(store) => store.begin_with(&renamed(rows, &self.schema)?),
+            Restored::Fragments(_) => Ok(()),
+        }
+    }
+
     /// Writes all versions that can be read, and to `files` the chunks that are complete and not there yet. The files that
     /// the snapshot names are returned.
     ///
@@ -104,15 +116,7 @@ impl Sink for StoreSink {
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
         let schema = &self.schema;
         let batches = output.streams.into_iter().flatten().filter(|batch| !batch.is_empty());
-        let renamed = batches.map(|batch| {
-            // The rows may differ in names and nullability, but not in types.
-            let options = RecordBatchOptions::new().with_row_count(Some(batch.len()));
-            let columns = batch.rows.columns().to_vec();
-            RecordBatch::try_new_with_options(schema.clone(), columns, &options).map_err(|error| {
-                Cause::bug(format!("a store received rows that do not have its columns: {error}"))
-                    .with_source(error)
-            })
-        });
+        let renamed = batches.map(|batch| renamed(&batch.rows, schema));
         let rows = renamed.collect::<Result<_, Cause>>()?;
         self.pending.push_back((output.cut.cycle, rows));
         Ok(())
@@ -130,4 +134,12 @@ impl Sink for StoreSink {
             Restored::Fragments(store) => store.publish(),
         }
     }
+}
+
+/// The rows with the columns of a store. They may differ in names and nullability, but not in types.
+fn renamed(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Cause> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    RecordBatch::try_new_with_options(schema.clone(), rows.columns().to_vec(), &options).map_err(|error| {
+        Cause::bug(format!("a store received rows that do not have its columns: {error}")).with_source(error)
+    })
 }

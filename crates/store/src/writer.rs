@@ -147,6 +147,18 @@ impl StoreWriter {
         self.append_part(cycle, batches, has_rows)
     }
 
+    /// Stores the rows that are there before the first cycle, such as the row of an aggregate of nothing.
+    ///
+    /// # Errors
+    /// As for [`append`](StoreWriter::append).
+    pub fn begin_with(&mut self, rows: &RecordBatch) -> Result<(), Cause> {
+        self.shared.memory.grow(rows.columns().iter().map(bytes_of).sum())?;
+        self.store(0, std::slice::from_ref(rows))?;
+        self.publish();
+        self.shared.memory.set(self.bytes_held());
+        Ok(())
+    }
+
     /// As [`append`](StoreWriter::append), for a fragment. A cycle that has rows in any fragment makes a version of all.
     pub(crate) fn append_part(
         &mut self,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
+use datafusion::arrow::array::RecordBatch;
 use tidemill_engine::{
     Cause, CycleOutput, Fault, Guarantee, Journal, MemoryAccount, Sink, SnapshotReader, SnapshotWriter,
     StoredRowsFile, chain,
@@ -48,6 +49,11 @@ impl DurableView {
         chunks.remove_unread()?;
         let view = DurableView { sink, file, chunks, recorded, committed: recorded };
         Ok((view, reader))
+    }
+
+    /// Stores the rows that are there before the first cycle, unless an earlier run has kept others.
+    pub fn begin_with(&mut self, rows: &RecordBatch) -> Result<(), Cause> {
+        if self.recorded.is_some() { Ok(()) } else { self.sink.begin_with(rows) }
     }
 
     /// What its rows hold counts in this account, as for [`StoreSink::count_in`].

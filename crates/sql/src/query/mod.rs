@@ -22,6 +22,7 @@ pub(crate) mod prepared;
 pub(crate) mod real_time;
 pub(crate) mod replacement;
 pub(crate) mod retained;
+pub(crate) mod rows_of_nothing;
 pub(crate) mod run_text;
 pub(crate) mod running;
 pub(crate) mod state_of;

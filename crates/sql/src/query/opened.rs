@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use tidemill_engine::{
     Beginning, Cause, ClockRun, DatabaseClock, Durability, DurableClockRun, DurableRun, DurableSource,
@@ -22,6 +23,7 @@ use crate::query::limited::Limited;
 use crate::query::pipeline::{DurableRunPlan, OutputTarget, Pipeline};
 use crate::query::prepared::{Answer, Output, Prepared};
 use crate::query::retained::store_config;
+use crate::query::rows_of_nothing::rows_of_nothing;
 use crate::query::running::{CollectedParts, RunningQuery};
 use crate::query::status::{QueryObserver, Reports};
 use crate::query::view::{RowStorage, ViewHandle};
@@ -151,7 +153,8 @@ impl Opened {
                 OutputTarget::View(view) => {
                     let config = store_config(output, &view, &prepared.settings)?;
                     let account = prepared.memory.account();
-                    let (sink, store) = view_sink(config, (&output.name, account), journal.as_ref())?;
+                    let first = rows_of_nothing(&view.plan, output, &prepared.memory)?;
+                    let (sink, store) = view_sink(config, (&output.name, account), first, journal.as_ref())?;
                     views.push(ViewHandle::new(&output.name, store, view));
                     sink
                 }
@@ -162,22 +165,25 @@ impl Opened {
     }
 }
 
-/// The sink that keeps the rows of a view; in a durable query, it begins with those that an earlier run has kept.
+/// The sink that keeps the rows of a view, which begins with the given ones; in a durable query, it begins with those that an earlier run has kept.
 pub(crate) fn view_sink(
     config: StoreConfig,
     (name, account): (&str, MemoryAccount),
+    first: Option<RecordBatch>,
     journal: Option<&OpenJournal>,
 ) -> Result<(Box<dyn Sink>, StoreReader), Cause> {
     let holder = format!("view '{name}'");
     match journal {
         Some(journal) => {
-            let (sink, store) = DurableView::open(config, name, &journal.journal)?;
+            let (mut sink, store) = DurableView::open(config, name, &journal.journal)?;
             sink.count_in(account, &holder);
+            first.map_or(Ok(()), |rows| sink.begin_with(&rows))?;
             Ok((Box::new(sink), store))
         }
         None => {
-            let (sink, store) = StoreSink::new(config)?;
+            let (mut sink, store) = StoreSink::new(config)?;
             sink.count_in(account, &holder);
+            first.map_or(Ok(()), |rows| sink.begin_with(&rows))?;
             Ok((Box::new(sink), store))
         }
     }

@@ -33,7 +33,7 @@ impl Pipeline {
             let OutputTarget::View(view) = target else { continue };
             let config = store_config(output, &view, &prepared.settings)?;
             let account = prepared.memory.account();
-            let (_, store) = view_sink(config, (&output.name, account), Some(&journal))?;
+            let (_, store) = view_sink(config, (&output.name, account), None, Some(&journal))?;
             views.push(ViewHandle::new(&output.name, store, view));
         }
         Ok(views)
