@@ -14,15 +14,15 @@ use super::bounded_operators::with_bounds_and_constants;
 use super::exact_totals::with_exact_totals;
 use super::floats::{as_key, with_one_nan};
 use super::opaque::{with_opaque, with_plain_keys};
+use super::order_of_inputs::with_order_of_inputs;
 use crate::aggregates::native_aggregate::native_aggregate;
 use crate::aggregates::own_aggregate::OwnAggregate;
 use tidemill_trees::nodes::{PlanTree, Tree};
 
 /// The plan, guarded against cases in which DataFusion has other semantics or is wrong.
 pub(crate) fn for_batch(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = with_exact_totals(with_own_aggregates(with_float_keys(with_limits(
-        with_bounds_and_constants(plan)?,
-    )?)?)?)?;
+    let plan = with_bounds_and_constants(with_order_of_inputs(plan)?)?;
+    let plan = with_exact_totals(with_own_aggregates(with_float_keys(with_limits(plan)?)?)?)?;
     with_one_nan(with_plain_keys(with_opaque(with_checks(plan)?)?)?)
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn with_distinct_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// More rows than any input has.
-const ALL_ROWS: i64 = 1 << 62;
+pub(super) const ALL_ROWS: i64 = 1 << 62;
 
 /// The plan with a LIMIT where OFFSET has none. DataFusion 55 removes the order of a subquery below an OFFSET alone, and other
 /// rows are skipped.

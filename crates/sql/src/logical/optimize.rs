@@ -6,6 +6,7 @@ use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::analyzer::Analyzer;
+use datafusion::optimizer::decorrelate_lateral_join::DecorrelateLateralJoin;
 use datafusion::optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
 use datafusion::optimizer::eliminate_duplicated_expr::EliminateDuplicatedExpr;
 use datafusion::optimizer::eliminate_filter::EliminateFilter;
@@ -27,25 +28,30 @@ use super::dates::with_times;
 use super::duration_totals::with_exact_durations;
 use super::floats::{with_decimals_compared, with_one_nan, without_one_nan};
 use super::interval_lengths::with_lengths_compared;
+use super::marks::{with_marks, with_predicates_selected};
 use super::opaque::{with_opaque, without_opaque};
 use super::order_insensitive::{with_distinct_arguments, without_useless_orders};
+use super::order_of_inputs::without_hidden_orders;
 use super::read_patterns::with_times_read;
 use super::rounded_casts::with_rounded_casts;
 use super::plan_size::BoundedRule;
 use super::select_before::SelectBefore;
 use super::text_casts::with_texts_read;
+use super::subquery_predicates::with_three_values;
 use super::time_casts::with_time_casts;
 use super::untyped_texts::with_values;
 use super::value_texts::with_texts;
 
 /// Coerces types, then rewrites the plan until nothing changes.
 pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-    let plan = super::nested_in::with_nulls(coerce(plan, options)?)?;
+    let plan = coerce(with_predicates_selected(without_hidden_orders(plan)?)?, options)?;
+    let plan = with_marks(with_three_values(plan)?)?;
     let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
         Arc::new(SimplifyExpressions::new()),
         Arc::new(ReplaceDistinctWithAggregate::new()),
         Arc::new(DecorrelatePredicateSubquery::new()),
         Arc::new(ScalarSubqueryToJoin::new()),
+        Arc::new(DecorrelateLateralJoin::new()),
         Arc::new(ExtractEquijoinPredicate::new()),
         Arc::new(EliminateDuplicatedExpr::new()),
         Arc::new(EliminateFilter::new()),

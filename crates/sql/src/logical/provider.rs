@@ -90,6 +90,8 @@ impl<'a> Provider<'a> {
         let mut options = ConfigOptions::default();
         options.sql_parser.collect_spans = true;
         options.sql_parser.map_string_types_to_utf8view = false;
+        // Orders that do not show are removed later; those that show are kept.
+        options.sql_parser.enable_subquery_sort_elimination = false;
         let (rows, failed) = (BTreeMap::new(), BTreeMap::new());
         let (opened, planned, parameters) = (Arc::default(), Arc::default(), Vec::new());
         Provider {

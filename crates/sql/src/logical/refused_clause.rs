@@ -5,10 +5,12 @@ use crate::statement::Statement;
 use crate::text::Span;
 
 /// Pieces of reasons, and the words of the clauses that they concern, the likeliest first.
-const CLAUSES: [(&str, &[&[&str]]); 18] = [
+const CLAUSES: [(&str, &[&[&str]]); 20] = [
     ("ordered only by its event time", &[&["ORDER", "BY"]]),
     ("DISTINCT ON", &[&["DISTINCT", "ON"]]),
     ("OFFSET", &[&["OFFSET"]]),
+    ("now() goes on", &[&["WHERE"], &["HAVING"], &["FILTER"], &["ON"]]),
+    ("value of an aggregate that changes", &[&["JOIN"], &["FROM"]]),
     ("LIMIT", &[&["LIMIT"]]),
     ("GROUPING SETS", &[&["ROLLUP"], &["CUBE"], &["GROUPING", "SETS"]]),
     ("changing values of a table", &[&["HAVING"], &["WHERE"]]),

@@ -16,6 +16,7 @@ use super::adaptive_regions;
 use super::call_arguments::{external, is_ordered, table_of};
 use super::count_windows::{CountWindowsNode, key_columns, row_window, rows_of};
 use super::empty_windows::{EMPTY, empty_windows};
+use super::local_windows::local_windows;
 use super::map_call::{self, Scopes};
 use super::node_of;
 use super::operator_call::OperatorCall;
@@ -329,6 +330,7 @@ fn windows_by_time(mut call: Call, context: &mut dyn RelationPlannerContext) -> 
     };
     check_window_column(&input, &time)?;
     check_windows_of_row(kind)?;
+    let kind = local_windows(kind, input.schema().field_from_column(&time)?.data_type(), &time.name)?;
     let empty = empty_windows(&call.arguments, kind)?;
     let node = WindowAssign::new(input, time, kind, empty)?;
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))

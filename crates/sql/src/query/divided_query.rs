@@ -136,8 +136,10 @@ impl PlanDivider<'_> {
                 // Those of conditions have become joins; no one computes what is left.
                 Expr::InSubquery(_) | Expr::Exists(_) => {
                     return Err(refuse(
-                        "IN or EXISTS with a subquery is not supported here",
-                        "write it as a join",
+                        "IN or EXISTS with a subquery is not supported here, because the subquery refers to the outer row below \
+                         UNION, LIMIT, or a function with OVER",
+                        "refer to the outer row in the WHERE of the subquery, in each part of a UNION with an IN or EXISTS of its \
+                         own",
                     ));
                 }
                 _ => return Ok(Transformed::no(part)),
@@ -145,7 +147,7 @@ impl PlanDivider<'_> {
             if !subquery.outer_ref_columns.is_empty() {
                 return Err(refuse(
                     format!("{what} refers to the outer row by something other than equality"),
-                    "write it as a join with an aggregate",
+                    "join with the aggregate: SELECT a.id, max(b.x) FROM a LEFT JOIN b ON b.y < a.y GROUP BY a.id",
                 ));
             }
             let divided = self.divide(&subquery.subquery, None)?;

@@ -44,7 +44,7 @@ fn written_out(list: &mut Expr) {
 }
 
 /// The comparison that holds where this one does not.
-fn opposite(operator: &BinaryOperator) -> Option<BinaryOperator> {
+pub(super) fn opposite(operator: &BinaryOperator) -> Option<BinaryOperator> {
     Some(match operator {
         BinaryOperator::Eq => BinaryOperator::NotEq,
         BinaryOperator::NotEq => BinaryOperator::Eq,

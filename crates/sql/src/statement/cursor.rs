@@ -12,7 +12,10 @@ use super::parser_error::end_text;
 use super::parser_steps::allow_steps;
 use super::query_hint::query_hint;
 pub(super) use super::words::is_word;
-use super::{Name, Script, Span, any_of_list, distinct_from, from_first, meant_type, standard_words};
+use super::{
+    Name, Script, Span, any_of_list, distinct_from, empty_group, from_first, meant_type, row_values,
+    standard_words,
+};
 use crate::{TextError, closest};
 
 /// The only supported dialect.
@@ -193,6 +196,7 @@ impl<'a> Cursor<'a> {
         let mut expression = self.parse(Parser::parse_expr)?;
         distinct_from::regroup(&mut expression);
         any_of_list::translate(&mut expression);
+        row_values::translate(&mut expression);
         Ok(expression)
     }
 
@@ -210,6 +214,8 @@ impl<'a> Cursor<'a> {
         from_first::complete(&mut query);
         distinct_from::regroup(&mut query);
         any_of_list::translate(&mut query);
+        row_values::translate(&mut query);
+        empty_group::translate(&mut query);
         standard_words::translate(&mut query);
         Ok(query)
     }

@@ -16,7 +16,7 @@ use tidemill_operators::{
 use super::aggregate_functions::{Call, call_of};
 use super::columns::{schema_of, stream_schema};
 use super::count_windows::is_by_count;
-use super::empty_windows::{check_empty_windows, of_written_windows};
+use super::empty_windows::{check_windows_kept, of_written_windows};
 use super::{Kind, Relation, Role, Translator, Window, as_column, column_at, refuse, user};
 use crate::logical::{WINDOW_START, WindowKind};
 
@@ -70,7 +70,7 @@ impl Translator {
         }
         let is_by_count = is_by_count(aggregate, &input, schema)?;
         let (groups, windowed) = self.groups(aggregate, &input, schema)?;
-        check_empty_windows(&input, windowed.is_some())?;
+        check_windows_kept(&input, windowed.is_some())?;
         let (filters, of_windows) = of_written_windows(filters, &input, schema, aggregate);
         let mut wanted: Vec<Expr> = Vec::new();
         let keys: Vec<usize> = aggregate

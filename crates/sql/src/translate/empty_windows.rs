@@ -13,6 +13,7 @@ use tidemill_engine::{BROADCAST, Operator, Route, StreamRef, TransformPlan, rout
 use tidemill_operators::{AggregateSpec, Combine, WindowSpec, combined_schema};
 
 use super::{Relation, Role, Translator, Window, column_at, refuse, user};
+use crate::logical::WindowKind;
 
 impl Translator {
     /// The times of the rows of all sources that a relation comes from.
@@ -122,15 +123,28 @@ pub(super) fn of_written_windows(
     if windows.is_empty() { (filters, windows) } else { (rows, windows) }
 }
 
-/// Windows without rows exist only where rows are grouped by them, so what reads the rows has to keep a bound.
-pub(super) fn check_empty_windows(input: &Relation, is_kept: bool) -> Result<()> {
-    let is_empty = |role: &Role| role.window().is_some_and(|window| window.empty.is_some());
-    if !is_kept && input.roles.iter().any(is_empty) {
-        Err(refuse(
+/// Checks that what reads rows keeps a bound of their windows, where it makes a difference: windows without rows exist only where rows
+/// are grouped by them, and only there a row counts in each of its hopping windows.
+pub(super) fn check_windows_kept(input: &Relation, is_kept: bool) -> Result<()> {
+    if is_kept {
+        return Ok(());
+    }
+    let windows = || input.roles.iter().filter_map(|role| role.window());
+    if windows().any(|window| window.empty.is_some()) {
+        return Err(refuse(
             "empty => ... has no effect if rows are not grouped by their windows",
             "add window_end to GROUP BY",
-        ))
-    } else {
-        Ok(())
+        ));
     }
+    let hops = |window: Window| match window.kind {
+        WindowKind::Hop { size_ns, slide_ns, .. } => !window.is_computed && size_ns > slide_ns,
+        _ => false,
+    };
+    if windows().any(hops) {
+        return Err(refuse(
+            "hop(...) puts each row into several windows, but the rows are not grouped by them",
+            "add window_start, window_end to GROUP BY, or read the rows without hop(...)",
+        ));
+    }
+    Ok(())
 }

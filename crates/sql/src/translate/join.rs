@@ -79,6 +79,15 @@ impl Translator {
         };
         let (stream_plan, table_plan) =
             if swapped { (&join.right, &join.left) } else { (&join.left, &join.right) };
+        let ends = stream.is_finite && table.is_finite;
+        if !ends && is_aggregate(table_plan) {
+            return Err(refuse(
+                "each row is joined once with a value of an aggregate that changes afterwards, so the result would not be kept up \
+                 to date",
+                "keep both with CREATE MATERIALIZED VIEW, and join them where they are read: SELECT ... FROM rows JOIN totals ON \
+                 ...; or group by a window, and join on its bounds",
+            ));
+        }
         let (on, filter) = conditions(join, &table);
         let pairs = on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) });
         let (stream_keys, table_keys): (Vec<&Expr>, Vec<&Expr>) = pairs.unzip();
@@ -292,6 +301,15 @@ impl Translator {
         };
         let selected = self.select(joined, &places, &join.schema)?;
         Ok(Relation { schema: schema_of(&join.schema), ..selected })
+    }
+}
+
+/// Whether a table is an aggregate, and not a view whose primary key says which rows replace others.
+fn is_aggregate(table: &LogicalPlan) -> bool {
+    match table {
+        LogicalPlan::Aggregate(_) => true,
+        LogicalPlan::Extension(_) => false,
+        other => other.inputs().into_iter().any(is_aggregate),
     }
 }
 

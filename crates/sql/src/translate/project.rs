@@ -7,7 +7,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection};
 
 use super::columns::{schema_of, stream_schema};
-use super::empty_windows::check_empty_windows;
+use super::empty_windows::check_windows_kept;
 use super::{Kind, Relation, Role, Selection, Translator, as_column, column_at, refuse, window_assign};
 use crate::expressions::compiled::Compiled;
 use crate::expressions::filter_project::FilterProject;
@@ -23,7 +23,7 @@ impl Translator {
             let place = as_column(column, input.schema());
             place.is_some_and(|place| relation.roles[place].window().is_some())
         };
-        check_empty_windows(&relation, projection.expr.iter().any(is_bound))?;
+        check_windows_kept(&relation, projection.expr.iter().any(is_bound))?;
         self.compute(relation, input.schema(), &filters, &projection.expr, Some(&projection.schema))
     }
 

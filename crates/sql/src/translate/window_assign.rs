@@ -1,13 +1,15 @@
 //! Windows in FROM: the columns window_start and window_end hold the event time until someone needs the bounds, because
 //! an aggregation computes the window itself.
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::{Expr, UserDefinedLogicalNode, cast, lit};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, UserDefinedLogicalNode, cast, lit};
 use tidemill_operators::watermark::FOREVER_NS;
 
 use super::columns::replace_columns;
-use super::{Relation, Role, Translator, Window, column_at, refuse};
+use super::{Relation, Role, Translator, Window, as_column, column_at, refuse};
 use crate::logical::{
     CountWindowsNode, LastOfKey, OperatorCall, Postfilter, ProcessNode, RegionsNode, SplitStream,
     WindowAssign, WindowKind, window_start,
@@ -44,8 +46,9 @@ impl Translator {
     }
 
     fn window_assign(&mut self, assign: &WindowAssign) -> Result<Relation> {
-        let relation = self.relation(&assign.input)?;
-        let input = assign.input.schema();
+        let input = self.with_distinct_times(&assign.input)?;
+        let relation = self.relation(&input)?;
+        let input = input.schema();
         let time = input.index_of_column(&assign.time)?;
         let Some(delay_ns) = self.window_delay_ns(&relation, time) else {
             return Err(refuse(
@@ -72,6 +75,36 @@ impl Translator {
         assigned.roles[bounds] = Role::WindowStart(window);
         assigned.roles[bounds + 1] = Role::WindowEnd(window);
         Ok(assigned)
+    }
+
+    /// The plan in which DISTINCT keeps equal rows apart until their event time is over, instead of forever: rows with different event times
+    /// differ anyway.
+    fn with_distinct_times(&mut self, plan: &LogicalPlan) -> Result<LogicalPlan> {
+        match plan {
+            LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Filter(_) => {
+                let input = self.with_distinct_times(plan.inputs()[0])?;
+                plan.with_new_exprs(plan.expressions(), vec![input])
+            }
+            LogicalPlan::Aggregate(aggregate) if aggregate.aggr_expr.is_empty() => {
+                let rows = self.relation(&aggregate.input)?;
+                let schema = aggregate.input.schema();
+                let is_time = |key: &Expr| {
+                    let place = as_column(key, schema);
+                    place.is_some_and(|place| matches!(rows.roles[place], Role::EventTime { .. }))
+                };
+                let Some(time) = aggregate.group_expr.iter().position(is_time) else {
+                    return Ok(plan.clone());
+                };
+                let mut keys = aggregate.group_expr.clone();
+                let (qualifier, field) = aggregate.schema.qualified_field(time);
+                let instant = lit(ScalarValue::new_interval_mdn(0, 0, 1));
+                let start = window_start().call(vec![keys[time].clone().unalias(), instant]);
+                keys[time] = start.alias_qualified(qualifier.cloned(), field.name());
+                let aggregate = Aggregate::try_new(Arc::clone(&aggregate.input), keys, Vec::new())?;
+                Ok(LogicalPlan::Aggregate(aggregate))
+            }
+            other => Ok(other.clone()),
+        }
     }
 
     /// By how much the times of a column may be behind the watermark; `None` if no window over them can be closed. The

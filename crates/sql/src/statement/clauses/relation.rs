@@ -230,8 +230,8 @@ impl Clauses<'_> {
             JoinOperator::OuterApply => refused("OUTER APPLY", "write LEFT JOIN ... ON"),
             JoinOperator::AsOf { match_condition: _, constraint: _ } => refused(
                 "ASOF JOIN",
-                "join with the newest row of each key (stream JOIN table), or bound the time: ... AND \
-                 a.event_time BETWEEN b.event_time - INTERVAL '1 minute' AND b.event_time",
+                "take the newest match of each row, over input that ends or views that keep it: SELECT a.id, \
+                 last_value(b.price ORDER BY b.at) AS price FROM a LEFT JOIN b ON b.key = a.key AND b.at <= a.at GROUP BY a.id",
             ),
             JoinOperator::StraightJoin(_) => refused("STRAIGHT_JOIN", "write JOIN"),
             JoinOperator::ArrayJoin | JoinOperator::LeftArrayJoin | JoinOperator::InnerArrayJoin => {

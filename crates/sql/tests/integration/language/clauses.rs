@@ -59,7 +59,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("SELECT id FROM t JOIN u", "u", "CROSS JOIN"),
     ("SELECT t.id FROM t LEFT JOIN u", "u", "CROSS JOIN"),
     ("SELECT t.id FROM t GLOBAL JOIN u ON t.id = u.id", "GLOBAL", "workers"),
-    ("SELECT t.id FROM t ASOF JOIN u MATCH_CONDITION (t.id >= u.id) ON t.id = u.w", "u", "BETWEEN"),
+    ("SELECT t.id FROM t ASOF JOIN u MATCH_CONDITION (t.id >= u.id) ON t.id = u.w", "u", "last_value"),
     ("SELECT t.id FROM t SEMI JOIN u ON t.id = u.id", "u", "LEFT SEMI"),
     ("SELECT t.id FROM t CROSS APPLY u", "u", "JOIN"),
     ("SELECT * RENAME (id AS x) FROM t", "RENAME", "AS"),
