@@ -17,9 +17,9 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
 use super::bad_rows::BadRows;
-use super::json_rows::{JsonColumns, JsonRows, NO_OBJECT};
 use super::bad_rows::{BadRows, Texts, no_value};
 use super::json_depth::{is_too_deep, too_deep};
+use super::json_rows::{JsonColumns, JsonRows, NO_OBJECT};
 use super::ndjson_fields::{is_direct, raw_field};
 use super::ndjson_keys as keys;
 use super::ndjson_other_keys::OtherKeys;

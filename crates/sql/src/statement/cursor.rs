@@ -36,8 +36,7 @@ impl<'a> Cursor<'a> {
     /// A cursor before the first of `tokens`; `end` is the piece behind the last one.
     pub(super) fn new(script: &'a Arc<Script>, tokens: Vec<TokenWithSpan>, end: Span) -> Self {
         allow_steps(tokens.len());
-        let parser =
-            Parser::new(&DIALECT).with_recursion_limit(MAX_DEPTH).with_tokens_with_locations(tokens);
+        let parser = Parser::new(&DIALECT).with_recursion_limit(MAX_DEPTH).with_tokens_with_locations(tokens);
         Cursor { script, parser, end }
     }
 
