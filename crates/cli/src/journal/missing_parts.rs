@@ -63,6 +63,10 @@ fn of_query(folder: &Path, database: &Listing) -> anyhow::Result<Vec<Finding>> {
     if views.is_dir() && !has_rows && !snapshots.is_empty() {
         lacks(&views, "the rows that belong to the state of the query are missing".to_owned());
     }
+    if let Some(cycle) = snapshots.last().filter(|cycle| **cycle >= database.cuts.end && !names.is_empty()) {
+        let end = database.cuts.end;
+        lacks(folder, format!("it has the state after cycle {cycle}, but cycles from {end} on are missing"));
+    }
     let newest = snapshots.last().map(|cycle| inspect::snapshot(folder, *cycle)).transpose()?;
     for (index, name) in names.iter().enumerate() {
         let stream =
