@@ -62,7 +62,7 @@ fn measure(
 fn measure_states(groups: u32) {
     let of_rows: Vec<u32> = (0..ROWS as u32).map(|row| row % groups).collect();
     let numbers: ArrayRef = Arc::new((0..ROWS).map(|row| Some(row as f64)).collect::<Float64Array>());
-    let module = Module::new(include_bytes!("../tests/mean.wat")).expect("a module");
+    let module = Module::new(include_bytes!("../tests/integration/mean.wat")).expect("a module");
     let mean = Aggregate::new(&module, "mean", &[Float64], &[Int64, Float64], &Float64, Limits::default());
     let mean = mean.expect("an aggregate");
     let mut states = mean.states();
@@ -73,7 +73,7 @@ fn measure_states(groups: u32) {
     let whole: ArrayRef =
         Arc::new((0..ROWS as i64).map(|row| Some(row * 7919 % 1000)).collect::<Int64Array>());
     let types = [Int64, Int64];
-    let module = Module::new(include_bytes!("../tests/rises.wat")).expect("a module");
+    let module = Module::new(include_bytes!("../tests/integration/rises.wat")).expect("a module");
     let rises = RowOperator::new(&module, "rises", &types, &types, &types, Limits::default());
     let rises = rises.expect("an operator");
     let mut states = rises.states();
@@ -107,7 +107,7 @@ fn main() {
     let types = [Float64, Float64];
     measure("a * 0.6215 + b, by row", ROW.as_bytes(), "f", &types, &Float64, &columns);
     measure("a * 0.6215 + b, by batch", BATCH.as_bytes(), "f", &types, &Float64, &columns);
-    let shout = include_str!("../tests/shout.wat");
+    let shout = include_str!("../tests/integration/shout.wat");
     let texts: ArrayRef =
         Arc::new((0..ROWS).map(|row| Some(format!("sensor {row}"))).collect::<StringArray>());
     measure("capitals of 11 letters, by batch", shout.as_bytes(), "f", &[Utf8], &Utf8, &[texts]);

@@ -26,7 +26,7 @@ use crate::{Failure, Function, Limits, Module, ModuleError, States};
 /// use arrow_schema::DataType::{Float64, Int64};
 /// use tidemill_wasm::{Aggregate, Limits, Module};
 ///
-/// # let text = include_str!("../tests/mean.wat");
+/// # let text = include_str!("../tests/integration/mean.wat");
 /// // `text` exports mean_update, mean_merge and mean_result.
 /// let module = Module::new(text.as_bytes())?;
 /// let mean = Aggregate::new(&module, "mean", &[Float64], &[Int64, Float64], &Float64, Limits::default())?;

@@ -19,7 +19,7 @@ use crate::{Failure, Limits, Module, ModuleError, States};
 /// use arrow_schema::DataType::Int64;
 /// use tidemill_wasm::{Limits, Module, RowOperator};
 ///
-/// # let text = include_str!("../tests/rises.wat");
+/// # let text = include_str!("../tests/integration/rises.wat");
 /// // `text` exports `rises`: of each key, the values that are larger than the one before.
 /// let module = Module::new(text.as_bytes())?;
 /// let types = [Int64, Int64];

@@ -17,11 +17,8 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
 use super::bad_rows::BadRows;
-use super::bad_rows::{BadRows, Texts, no_value};
 use super::json_depth::{is_too_deep, too_deep};
 use super::json_rows::{JsonColumns, JsonRows, NO_OBJECT};
-use super::ndjson_fields::{is_direct, raw_field};
-use super::ndjson_keys as keys;
 use super::ndjson_other_keys::OtherKeys;
 use super::values::good_rows;
 use super::{DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project};

@@ -214,6 +214,7 @@ impl Flow {
             snapshot: std::mem::take(&mut self.wants_snapshot),
             last: self.has_ended,
             splits: Vec::new(),
+            stands_still_when_idle: false,
         };
         self.log.append(&cut)?;
         self.introduce(cut.clone(), events);

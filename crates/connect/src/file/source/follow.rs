@@ -478,7 +478,7 @@ impl Follower {
                     self.attention.end(entry.part);
                     *reader = Reader::Ended;
                 } else {
-                    self.attention.at_end(&entry.path, entry.part);
+                    self.attention.at_end(&entry.path, entry.part, true);
                 }
                 Ok(true)
             }

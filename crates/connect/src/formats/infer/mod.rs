@@ -210,7 +210,12 @@ impl ColumnScan {
                 let (columns, others) = scan.schema();
                 Ok(ScannedColumns { columns, others: others.to_vec() })
             }
-            ColumnScan::Json(scan) => scan.schema().map(of).ok_or_else(|| nothing_found(place, bytes)),
+            ColumnScan::Json(scan) => {
+                let columns = scan.schema().ok_or_else(|| nothing_found(place, bytes))?;
+                let levels = columns.fields().iter().try_for_each(|field| check_levels(field.data_type()));
+                levels.map_err(|cause| cause.map_message(|text| format!("{place}: {text}")))?;
+                Ok(of(columns))
+            }
             ColumnScan::Known(columns) => Ok(of(SchemaRef::clone(columns))),
         }
     }
