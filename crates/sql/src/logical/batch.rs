@@ -14,7 +14,7 @@ use super::bounded_operators::with_bounds_and_constants;
 use super::exact_totals::with_exact_totals;
 use super::floats::{as_key, with_one_nan};
 use super::opaque::{with_opaque, with_plain_keys};
-use super::order_of_inputs::with_order_of_inputs;
+use super::order_of_inputs::{ALL_ROWS, with_order_of_inputs};
 use crate::aggregates::native_aggregate::native_aggregate;
 use crate::aggregates::own_aggregate::OwnAggregate;
 use tidemill_trees::nodes::{PlanTree, Tree};
@@ -48,9 +48,6 @@ pub(crate) fn with_distinct_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
         })
     })
 }
-
-/// More rows than any input has.
-pub(super) const ALL_ROWS: i64 = 1 << 62;
 
 /// The plan with a LIMIT where OFFSET has none. DataFusion 55 removes the order of a subquery below an OFFSET alone, and other
 /// rows are skipped.

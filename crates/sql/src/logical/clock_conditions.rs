@@ -1,4 +1,4 @@
-//! Conditions on `now()` in what is kept: a row passes once, and nothing would take it out again as time goes on.
+//! Conditions on `now()` in what is kept: a row passes once, and nothing would take it out again later.
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -21,9 +21,10 @@ pub(crate) fn check_clock_conditions(plan: &LogicalPlan) -> Result<()> {
         };
         if reads {
             return Err(refuse(
-                "now() goes on, and the rows that have passed this condition would never leave again",
-                "keep the rows without it, CREATE MATERIALIZED VIEW name AS SELECT ... WITH (retain = '1 minute'), and write \
-                 the condition where they are read: SELECT ... FROM name WHERE at > now() - INTERVAL '1 minute'",
+                "now() advances, and the rows that have passed this condition would never leave again",
+                "keep the rows without it, CREATE MATERIALIZED VIEW name AS SELECT ... WITH (retain = '1 minute'), \
+                 and write the condition where they are read: SELECT ... FROM name WHERE at > now() - INTERVAL '1 \
+                 minute'",
             ));
         }
         Ok(TreeNodeRecursion::Continue)

@@ -31,12 +31,12 @@ pub(super) fn local_windows(kind: WindowKind, time: &DataType, column: &str) -> 
     if !starts_ns.all(|other_ns| other_ns == start_ns) {
         return Err(refuse(
             format!(
-                "windows of '{column}' would begin at other times of day in summer than in winter, because the clocks of {zone} \
-                 change"
+                "windows of '{column}' would begin at other times of day in summer than in winter, because the \
+                 clocks of {zone} change"
             ),
             &format!(
-                "make windows of the time that these clocks show: CREATE SOURCE ... (..., shown AS to_local_time({column}), \
-                 WATERMARK FOR shown AS shown - INTERVAL '1 hour')"
+                "make windows of the time that these clocks show: CREATE SOURCE ... (..., shown AS \
+                 to_local_time({column}), WATERMARK FOR shown AS shown - INTERVAL '1 hour')"
             ),
         ));
     }

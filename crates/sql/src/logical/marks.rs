@@ -148,7 +148,8 @@ fn marked(input: &LogicalPlan, subquery: &Subquery, name: &str) -> Result<Logica
     if !pull_up.can_pull_up {
         return Err(refuse(
             "this subquery refers to the outer row in a place from which no join can be made",
-            "refer to the outer row only in the WHERE of the subquery, and not below UNION, LIMIT or a function with OVER",
+            "refer to the outer row only in the WHERE of the subquery, and not below UNION, LIMIT or a function \
+             with OVER",
         ));
     }
     let outer: BTreeSet<Column> = pull_up.correlated_subquery_cols_map.into_values().flatten().collect();

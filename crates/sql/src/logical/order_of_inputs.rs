@@ -7,8 +7,10 @@ use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, Limit, LogicalPlan, lit};
 
-use super::batch::ALL_ROWS;
 use tidemill_trees::nodes::Tree;
+
+/// More rows than any input has.
+pub(super) const ALL_ROWS: i64 = 1 << 62;
 
 /// Aggregates whose values depend on the order of the rows.
 const IN_ORDER: [&str; 5] = ["array_agg", "first_value", "last_value", "nth_value", "string_agg"];

@@ -9,7 +9,7 @@ const CLAUSES: [(&str, &[&[&str]]); 20] = [
     ("ordered only by its event time", &[&["ORDER", "BY"]]),
     ("DISTINCT ON", &[&["DISTINCT", "ON"]]),
     ("OFFSET", &[&["OFFSET"]]),
-    ("now() goes on", &[&["WHERE"], &["HAVING"], &["FILTER"], &["ON"]]),
+    ("now() advances", &[&["WHERE"], &["HAVING"], &["FILTER"], &["ON"]]),
     ("value of an aggregate that changes", &[&["JOIN"], &["FROM"]]),
     ("LIMIT", &[&["LIMIT"]]),
     ("GROUPING SETS", &[&["ROLLUP"], &["CUBE"], &["GROUPING", "SETS"]]),

@@ -42,7 +42,7 @@ pub(super) fn with_three_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     .data()
 }
 
-/// Whether an input that is no lateral one refers to outer rows.
+/// Whether an input other than a lateral one refers to outer rows.
 fn refers_outside(input: &LogicalPlan) -> bool {
     !matches!(input, LogicalPlan::Subquery(_)) && !input.all_out_ref_exprs().is_empty()
 }
@@ -283,12 +283,15 @@ fn three_valued(part: &Expr) -> Option<(&Expr, &Expr)> {
         Expr::Cast(Cast { expr, .. }) => expr,
         other => other,
     };
-    let is = |value: &Expr, wanted: bool| matches!(value, Expr::Literal(ScalarValue::Boolean(Some(given)), _) if *given == wanted);
-    let fits = is(is_true, true)
-        && is(otherwise, false)
+    let fits = is_constant(is_true, true)
+        && is_constant(otherwise, false)
         && matches!(is_null, Expr::Literal(value, _) if value.is_null())
         && matches!(found.as_ref(), Expr::Exists(_));
     fits.then_some((found, unknown))
+}
+
+fn is_constant(value: &Expr, wanted: bool) -> bool {
+    matches!(value, Expr::Literal(ScalarValue::Boolean(Some(given)), _) if *given == wanted)
 }
 
 /// `EXISTS`, which is true whatever the only row of an aggregate contains.

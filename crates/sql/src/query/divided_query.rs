@@ -136,10 +136,10 @@ impl PlanDivider<'_> {
                 // Those of conditions have become joins; no one computes what is left.
                 Expr::InSubquery(_) | Expr::Exists(_) => {
                     return Err(refuse(
-                        "IN or EXISTS with a subquery is not supported here, because the subquery refers to the outer row below \
-                         UNION, LIMIT, or a function with OVER",
-                        "refer to the outer row in the WHERE of the subquery, in each part of a UNION with an IN or EXISTS of its \
-                         own",
+                        "IN or EXISTS with a subquery is not supported here, because the subquery refers to the \
+                         outer row below UNION, LIMIT, or a function with OVER",
+                        "refer to the outer row in the WHERE of the subquery, in each part of a UNION with an IN or \
+                         EXISTS of its own",
                     ));
                 }
                 _ => return Ok(Transformed::no(part)),

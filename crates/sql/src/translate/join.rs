@@ -82,10 +82,10 @@ impl Translator {
         let ends = stream.is_finite && table.is_finite;
         if !ends && is_aggregate(table_plan) {
             return Err(refuse(
-                "each row is joined once with a value of an aggregate that changes afterwards, so the result would not be kept up \
-                 to date",
-                "keep both with CREATE MATERIALIZED VIEW, and join them where they are read: SELECT ... FROM rows JOIN totals ON \
-                 ...; or group by a window, and join on its bounds",
+                "each row is joined once with a value of an aggregate that changes afterwards, so the result would \
+                 not be kept up to date",
+                "keep both with CREATE MATERIALIZED VIEW, and join them where they are read: SELECT ... FROM rows \
+                 JOIN totals ON ...; or group by a window, and join on its bounds",
             ));
         }
         let (on, filter) = conditions(join, &table);

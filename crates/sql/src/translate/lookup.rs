@@ -100,9 +100,10 @@ fn kind(join: &Join, swapped: bool) -> Result<LookupKind> {
         (JoinType::LeftAnti, false) | (JoinType::RightAnti, true) => LookupKind::NotExists,
         (JoinType::LeftMark | JoinType::RightMark, _) => {
             return Err(refuse(
-                "IN or EXISTS over a table is supported on a stream only as a condition of its own in WHERE, joined by AND",
-                "look the value up: SELECT s.*, t.id IS NOT NULL AS found FROM s LEFT JOIN (SELECT DISTINCT id FROM t) AS t ON \
-                 t.id = s.id",
+                "IN or EXISTS over a table is supported on a stream only as a condition of its own in WHERE, joined \
+                 by AND",
+                "look the value up: SELECT s.*, t.id IS NOT NULL AS found FROM s LEFT JOIN (SELECT DISTINCT id FROM \
+                 t) AS t ON t.id = s.id",
             ));
         }
         _ => {

@@ -46,8 +46,8 @@ pub(super) fn refuse_subqueries(plan: &LogicalPlan) -> Result<()> {
             if expression.contains(|part| Ok(is_subquery(part)))? {
                 Err(refuse(
                     "a scalar subquery must not change, but what this one reads changes while the query runs",
-                    "if what it reads does not change, declare it with CREATE TABLE; otherwise, keep both with CREATE MATERIALIZED \
-                     VIEW, and compare them where they are read",
+                    "if what it reads does not change, declare it with CREATE TABLE; otherwise, keep both with \
+                     CREATE MATERIALIZED VIEW, and compare them where they are read",
                 ))
             } else {
                 Ok(TreeNodeRecursion::Continue)

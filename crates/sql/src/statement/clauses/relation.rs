@@ -231,7 +231,8 @@ impl Clauses<'_> {
             JoinOperator::AsOf { match_condition: _, constraint: _ } => refused(
                 "ASOF JOIN",
                 "take the newest match of each row, over input that ends or views that keep it: SELECT a.id, \
-                 last_value(b.price ORDER BY b.at) AS price FROM a LEFT JOIN b ON b.key = a.key AND b.at <= a.at GROUP BY a.id",
+                 last_value(b.price ORDER BY b.at) AS price FROM a LEFT JOIN b ON b.key = a.key AND b.at <= a.at \
+                 GROUP BY a.id",
             ),
             JoinOperator::StraightJoin(_) => refused("STRAIGHT_JOIN", "write JOIN"),
             JoinOperator::ArrayJoin | JoinOperator::LeftArrayJoin | JoinOperator::InnerArrayJoin => {
