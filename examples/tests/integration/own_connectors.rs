@@ -236,7 +236,8 @@ fn an_own_format_is_read_over_http() {
     let address = free_address();
     read_by(folder.path(), &format!("connector = 'http', listen = '{address}'"), || {
         let mut client = connected(&address);
-        let head = "POST /write HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Type: text/x-logfmt\r\n";
+        let head =
+            "POST /write HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: text/x-logfmt\r\n";
         write!(client, "{head}Content-Length: {}\r\n\r\n{LINES}", LINES.len()).unwrap();
         let mut answer = String::new();
         client.read_to_string(&mut answer).unwrap();

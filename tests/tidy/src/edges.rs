@@ -69,6 +69,9 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The package that tests share. It is not part of the product, so only tests may depend on it.
+pub const TEST_HELPERS: &str = "tidemill-testing";
+
 /// What an application may depend on: the public API only, like a user's own, charts for its benchmarks, and what they use.
 pub const APPS_ALLOWED: &[&str] =
     &["tidemill-engine", "tidemill-connect", "tidemill-charts", "tidemill-energy"];
@@ -87,7 +90,8 @@ pub struct Package {
     pub name: String,
     /// Its folder, relative to the repository's root.
     pub folder: String,
-    /// What it depends on, of all kinds (normal, build, development) and for all targets.
+    /// What it depends on, of all kinds (normal, build, development) and for all targets. Tests of all packages may use
+    /// [`TEST_HELPERS`].
     pub dependencies: Vec<String>,
 }
 
@@ -110,6 +114,7 @@ pub fn packages(metadata: &Value) -> Result<Vec<Package>, String> {
             folder: folder.to_owned(),
             dependencies: dependencies
                 .iter()
+                .filter(|dependency| dependency["kind"] != "dev" || dependency["name"] != TEST_HELPERS)
                 .map(|dependency| text(dependency, "name"))
                 .collect::<Result<_, String>>()?,
         })
@@ -202,7 +207,7 @@ mod tests {
             "packages": [{
                 "name": "tidemill-flow",
                 "manifest_path": "/home/me/tidemill/crates/flow/Cargo.toml",
-                "dependencies": [{ "name": "timely" }],
+                "dependencies": [{ "name": "timely" }, { "name": "tidemill-testing", "kind": "dev" }],
             }],
         });
         assert_eq!(packages(&metadata), Ok(vec![package("tidemill-flow", "crates/flow", &["timely"])]));

@@ -82,6 +82,9 @@ fn the_summary_has_what_every_process_left_out() {
     let run = |arguments: &[&str]| {
         let folder = folder_with(&[("p.sql", UNFIT), ("s.csv", &rows)]);
         let told = ended(folder.path(), &[&["run", "p.sql"], arguments].concat()).expect(0).stderr;
+        // The log has its own lines about rows that could not be computed.
+        let told: Vec<&str> = told.lines().filter(|line| !line.contains(" WARN ")).collect();
+        let told = told.join("\n");
         let line = |words: &str| told.lines().find(|line| line.contains(words)).unwrap_or(&told).to_owned();
         let lines = ["could not be used", "could not be computed", "came too late"].map(line);
         (lines, told.matches("is NULL for k").count(), told)

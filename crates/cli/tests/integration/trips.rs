@@ -154,7 +154,7 @@ fn rides_are_shared_by_the_command_and_in_sql_alike() {
         assert!(rows == expected, "{workers} workers: {} and {} rows", rows.len(), expected.len());
     }
     // In a divided city: each region by itself.
-    let part = "SELECT *, CAST(origin_x_m / 8000 AS BIGINT) AS part FROM";
+    let part = "SELECT *, CAST(floor(origin_x_m / 8000) AS BIGINT) AS part FROM";
     let query = format!(
         "{SHARES} FROM mergestream(share_rides(\
          splitstream(({part} trip_requests(people => 8000, seed => 3, drivers => 30)), 4, route => part), \

@@ -46,7 +46,7 @@ use crate::tokens::Tokens;
 /// let mut source = HttpSource::listen(HttpSettings::new("127.0.0.1:0", decoder))?;
 ///
 /// let mut agent = TcpStream::connect(source.local_address())?;
-/// agent.write_all(b"POST /api/v2/write HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 12\r\n\r\ncpu usage=1\n")?;
+/// agent.write_all(b"POST /api/v2/write HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 12\r\n\r\ncpu usage=1\n")?;
 /// let Polled::Rows(rows) = source.poll(Duration::from_secs(10))? else { panic!("there are rows") };
 /// assert_eq!(rows.num_rows(), 1);
 /// let mut answer = String::new();

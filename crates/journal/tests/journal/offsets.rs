@@ -60,6 +60,7 @@ fn old_folder() -> FaultDisk {
     let disk = FaultDisk::new();
     drop(open(&disk));
     drop(journal(&disk).cuts().unwrap());
+    journal(&disk).set_query("SELECT * FROM numbers").unwrap();
     for (log, bytes) in [("streams/numbers", OLD_ROWS), ("cuts", OLD_CUTS)] {
         let path = Path::new(FOLDER).join(log).join("00000000000000000000.segment");
         let file = disk.create(&path).unwrap();

@@ -172,6 +172,7 @@ fn the_folder_can_be_looked_into_while_the_query_runs() {
     }
     let mut cuts = journal.cuts().unwrap();
     (0..4).for_each(|cycle| cuts.append(&cut(cycle)).unwrap());
+    journal.set_query("SELECT * FROM orders").unwrap();
     journal.snapshots().write(&snapshot(3)).unwrap();
     journal.commits().write(&BTreeMap::from([("alerts".to_owned(), 2)])).unwrap();
 

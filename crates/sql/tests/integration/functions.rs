@@ -138,7 +138,7 @@ fn calls_answer_what_they_answer_in_batch() {
     let mut planner = planner();
     let mut wrong = Vec::new();
     for (name, call) in calls() {
-        if call.starts_with("no type: ") {
+        if ["no type: ", "rows: "].iter().any(|kind| call.starts_with(kind)) {
             continue;
         }
         let sql = |from: &str| format!("SELECT id, {call} AS value FROM {from}");

@@ -186,7 +186,7 @@ fn rows_that_double_are_refused() {
         execute(&mut planner, &create).err()
     });
     let error = error.expect("one of them is too large");
-    assert!(error.contains("more than 10000 nodes"), "{error}");
+    assert!(error.contains("more than 4000 steps"), "{error}");
 }
 
 /// Runs a test with the stack of a server's client: deep trees are planned there.

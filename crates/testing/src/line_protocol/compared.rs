@@ -1,7 +1,6 @@
 //! What both parsers read, in a form that can be compared. The fuzz tests compare with it, too.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use tidemill_connect::formats::line_protocol::{LineProtocolDecoder, LineProtocolSettings};
 use tidemill_connect::formats::{DecoderSettings, RecordDecoder};
@@ -10,29 +9,10 @@ use tidemill_core::arrow::array::types::{
     Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type,
 };
 use tidemill_core::arrow::array::{Array, RecordBatch};
-use tidemill_core::arrow::schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use tidemill_core::arrow::schema::DataType;
 
+use super::columns::schema;
 use super::oracle::{self, Point};
-
-/// The tags that become columns.
-pub const TAGS: [&str; 3] = ["host", "a b", "x=,\\y"];
-
-/// Returns the columns that both readers fill.
-pub fn schema() -> SchemaRef {
-    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    Arc::new(Schema::new(vec![
-        Field::new("time", DataType::Timestamp(TimeUnit::Nanosecond, None), true),
-        Field::new("measurement", DataType::Utf8, true),
-        Field::new("host", dictionary, true),
-        Field::new("a b", DataType::Utf8, true),
-        Field::new("x=,\\y", DataType::Utf8, true),
-        Field::new("integer", DataType::Int64, true),
-        Field::new("unsigned", DataType::UInt64, true),
-        Field::new("float", DataType::Float64, true),
-        Field::new("boolean", DataType::Boolean, true),
-        Field::new("text", DataType::Utf8, true),
-    ]))
-}
 
 /// Makes a decoder of these columns.
 pub fn decoder() -> LineProtocolDecoder {

@@ -72,7 +72,7 @@ fn set(point: &mut Point, name: String, value: String) -> Result<(), ()> {
 /// The column of a name, in another case if there is none like it. Time and measurement are the point's own columns,
 /// not those of tags and fields.
 fn column(name: &str) -> Option<String> {
-    let schema = super::compared::schema();
+    let schema = super::columns::schema();
     let names = || {
         schema
             .fields()

@@ -28,19 +28,15 @@ struct Part {
 
 impl Seen {
     fn take(&mut self, row: &Row) -> Result<(), String> {
-        let [
-            Value::Int(cycle),
-            Value::Text(change),
-            Value::Text(gateway),
-            Value::Int(n),
-            ..,
-            Value::Text(gate),
-        ] = &row[..]
+        let [Value::Int(cycle), Value::Text(change), Value::Text(gateway), Value::Int(n), columns @ ..] =
+            &row[..]
         else {
             return Err(format!("{row:?}"));
         };
-        if change != "insert" || gateway != gate {
-            return Err(format!("{change} of {gate} at {gateway}"));
+        // In a view with points, the point comes behind the gate.
+        let is_of_gate = columns.iter().any(|column| matches!(column, Value::Text(gate) if gate == gateway));
+        if change != "insert" || !is_of_gate {
+            return Err(format!("{change} of {columns:?} at {gateway}"));
         }
         let part = self.parts.entry(gateway.clone()).or_default();
         if *cycle != part.cycle {

@@ -31,7 +31,7 @@ pub(super) fn identity(_metadata: &Metadata) -> FileIdentity {
 }
 
 /// A piece of a file by which it is recognised.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     length: u32,
     checksum: u64,
@@ -42,6 +42,13 @@ impl Fingerprint {
         // FNV-1a: it need not withstand an attack.
         let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
         Fingerprint { length: bytes.len() as u32, checksum: bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix) }
+    }
+}
+
+impl Default for Fingerprint {
+    /// Makes that of no bytes, which every file has.
+    fn default() -> Fingerprint {
+        Fingerprint::of(&[])
     }
 }
 
@@ -222,6 +229,8 @@ mod tests {
             prints.are_of(&mut File::open(&path).unwrap()).unwrap()
         };
         assert!(is_same(&text) && is_same(&text[..10_000]));
+        let nothing = Fingerprints::default();
+        assert!(nothing.are_of(&mut File::open(&path).unwrap()).unwrap(), "of which nothing was read");
         assert!(!is_same(&text[..9_999]) && !is_same(&text[1..]));
         let mut other = text.clone();
         other[9_990] ^= 1;

@@ -197,22 +197,28 @@ impl<'a> Objects<'a> {
         let mut has_fields = !continues;
         while continues {
             let key = scanner.key()?;
-            let meaning = if key.has_escapes {
+            let mut meaning = if key.has_escapes {
                 let mut name = String::new();
                 unescape(key, &mut name)?;
                 object.keys.meaning(&name, expected)
             } else {
                 object.keys.meaning(key.text, expected)
             };
-            match self.source_of(meaning, key.text) {
-                None => drop(scanner.value()?),
-                Some(field) => {
-                    has_fields = true;
+            let (value, mut is_read) = (*scanner, false);
+            while meaning != Meaning::Nothing {
+                if let Some(field) = self.source_of(meaning, key.text) {
+                    *scanner = value;
                     // The last value counts.
                     self.fields[field].truncate(row);
                     self.fields[field].read(&mut object.parts[field], scanner, decoded)?;
                     expected = field + 1;
+                    is_read = true;
                 }
+                meaning = object.keys.next_alike(meaning);
+            }
+            has_fields |= is_read;
+            if !is_read {
+                scanner.value()?;
             }
             continues = scanner.continues(b'}')?;
         }

@@ -14,8 +14,10 @@ const REMEMBERED_MAX: usize = 512;
 pub(super) struct Keys {
     pub(super) fields: Vec<FieldRef>,
     exact: HashMap<String, usize>,
-    /// The fields by their names in small letters, unless two of them differ only in case.
-    folded: HashMap<String, Option<usize>>,
+    /// The last field of each name in small letters.
+    folded: HashMap<String, usize>,
+    /// For each field: the one before it whose name differs only in case.
+    alike: Vec<Option<usize>>,
     /// What other keys meant, and how often they came.
     remembered: HashMap<Box<str>, (Meaning, u64)>,
     /// Which fields had a key.
@@ -27,20 +29,19 @@ pub(super) struct Keys {
 pub(super) enum Meaning {
     /// The field of exactly this name.
     Field(usize),
-    /// The field whose name differs only in case.
+    /// The field whose name differs only in case, and all before it that are alike.
     Like(usize),
     Nothing,
 }
 
 impl Keys {
     pub(super) fn new(fields: Vec<FieldRef>) -> Keys {
-        let (mut exact, mut folded) = (HashMap::new(), HashMap::new());
+        let (mut exact, mut folded, mut alike) = (HashMap::new(), HashMap::new(), Vec::new());
         for (index, field) in fields.iter().enumerate() {
             exact.insert(field.name().clone(), index);
-            let of_name = folded.entry(field.name().to_lowercase());
-            of_name.and_modify(|field| *field = None).or_insert(Some(index));
+            alike.push(folded.insert(field.name().to_lowercase(), index));
         }
-        Keys { exact, folded, remembered: HashMap::new(), has_met: vec![false; fields.len()], fields }
+        Keys { exact, folded, alike, remembered: HashMap::new(), has_met: vec![false; fields.len()], fields }
     }
 
     /// Returns what a key means; `expected` is the field whose key usually comes now.
@@ -54,18 +55,29 @@ impl Keys {
             *count += 1;
             return *meaning;
         }
-        let like = || self.folded.get(&key.to_lowercase()).copied().flatten();
+        let like = || self.folded.get(&key.to_lowercase()).copied();
         let meaning = match self.exact.get(key) {
             Some(field) => Meaning::Field(*field),
             None => like().map_or(Meaning::Nothing, Meaning::Like),
         };
-        if let Meaning::Field(field) | Meaning::Like(field) = meaning {
+        let mut met = meaning;
+        while let Meaning::Field(field) | Meaning::Like(field) = met {
             self.has_met[field] = true;
+            met = self.next_alike(met);
         }
         if self.remembered.len() < REMEMBERED_MAX {
             self.remembered.insert(key.into(), (meaning, 1));
         }
         meaning
+    }
+
+    /// Returns what else a key means: another field whose name differs only in case.
+    #[inline]
+    pub(super) fn next_alike(&self, meaning: Meaning) -> Meaning {
+        match meaning {
+            Meaning::Like(field) => self.alike[field].map_or(Meaning::Nothing, Meaning::Like),
+            Meaning::Field(_) | Meaning::Nothing => Meaning::Nothing,
+        }
     }
 
     /// Returns keys that match no field, the most frequent ones first.

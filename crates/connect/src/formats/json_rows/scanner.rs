@@ -29,7 +29,7 @@ pub(super) struct Written<'a> {
 }
 
 /// A position in a text.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Scanner<'a> {
     text: &'a str,
     at: usize,

@@ -443,7 +443,11 @@ impl Points {
 /// The column of a name; if none has exactly that name, one that differs only in case.
 fn target(name: &[u8], columns: &[Column], settings: &LineProtocolSettings) -> ValueTarget {
     let special = [settings.time_column.as_bytes(), settings.measurement_column.as_bytes()];
-    let is_like = |candidate: &str, exact: bool| if exact { candidate.as_bytes() == name } else { candidate.as_bytes().eq_ignore_ascii_case(name) } && !special.contains(&candidate.as_bytes());
+    let is_like = |candidate: &str, exact: bool| {
+        let candidate = candidate.as_bytes();
+        let is_same = candidate == name || !exact && candidate.eq_ignore_ascii_case(name);
+        is_same && !special.contains(&candidate)
+    };
     for exact in [true, false] {
         if let Some(column) = columns.iter().position(|column| is_like(column.field.name(), exact)) {
             return ValueTarget::Column(column);

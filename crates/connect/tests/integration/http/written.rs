@@ -198,8 +198,10 @@ fn keys_that_match_no_column_are_told_with_the_answer() {
     assert_eq!(posted("{\"üsage\":1}"), (204, Some(notice.to_owned())));
     assert_eq!(posted("{\"üsage\":1}"), (204, None), "the tenth is told next");
     let told = source.faults().notices.newest().to_vec();
+    // Only a header must be ASCII.
+    let notice = notice.replace("\\u00fc", "ü");
     assert!(
-        told.len() == 1 && told[0].starts_with("http 127.0.0.1") && told[0].ends_with(notice),
+        told.len() == 1 && told[0].starts_with("http 127.0.0.1") && told[0].ends_with(&notice),
         "{told:?}"
     );
 }

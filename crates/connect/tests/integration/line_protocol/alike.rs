@@ -7,7 +7,8 @@ use proptest::sample::subsequence;
 use tidemill_connect::formats::line_protocol::{LineProtocolDecoder, LineProtocolSettings};
 use tidemill_connect::formats::{DecoderSettings, RecordDecoder};
 
-use tidemill_testing::line_protocol::compared::{expected, read, schema};
+use tidemill_testing::line_protocol::columns::schema;
+use tidemill_testing::line_protocol::compared::{expected, read};
 use tidemill_testing::line_protocol::oracle::Point;
 
 /// Names as they are written, and values that most often, but not always, fit their columns.

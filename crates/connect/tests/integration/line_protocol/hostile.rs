@@ -8,7 +8,8 @@ use tidemill_connect::formats::line_protocol::{LineProtocolDecoder, LineProtocol
 use tidemill_connect::formats::{DecoderSettings, RecordDecoder};
 use tidemill_core::arrow::schema::{DataType, Field, Schema};
 
-use tidemill_testing::line_protocol::compared::{decoder, rows, schema};
+use tidemill_testing::line_protocol::columns::schema;
+use tidemill_testing::line_protocol::compared::{decoder, rows};
 
 proptest! {
     #[test]

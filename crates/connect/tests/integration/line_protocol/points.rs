@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use tidemill_connect::formats::RecordDecoder;
 use tidemill_connect::formats::line_protocol::Precision;
 
-use tidemill_testing::line_protocol::compared::{TAGS, decoder, expected, read, rows};
+use tidemill_testing::line_protocol::columns::TAGS;
+use tidemill_testing::line_protocol::compared::{decoder, expected, read, rows};
 
 fn escape(text: &str, escaped: &str) -> String {
     text.chars().fold(String::new(), |mut written, character| {

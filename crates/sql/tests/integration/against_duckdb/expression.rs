@@ -174,7 +174,14 @@ impl Expressions<'_> {
             4 => sql!("abs({})", self.float(deeper)),
             5 => sql!("floor({})", self.float(deeper)),
             6 => sql!("ceil({})", self.float(deeper)),
-            7 => sql!("round({})", self.float(deeper)),
+            7 => {
+                let value = self.float(deeper);
+                // Halves are rounded to even, as in PostgreSQL.
+                both(|ours| {
+                    let value = side(&value, ours);
+                    if ours { format!("round({value})") } else { format!("round_even({value}, 0)") }
+                })
+            }
             8 => sql!("(-{})", self.float(deeper)),
             9 => self.case(depth, Self::float),
             10 => sql!("CAST({} AS DOUBLE)", self.column(&["i32", "i64", "u32", "p", "q", "r"])),

@@ -63,6 +63,8 @@ pub fn cut(cycle: u64) -> Cut {
         idle: vec![cycle.is_multiple_of(2), false],
         closed_at_ns: cycle * 1000,
         snapshot: SNAPSHOTS.contains(&cycle),
+        // As cuts of version 1 are replayed.
+        stands_still_when_idle: true,
         ..Cut::first()
     }
 }
