@@ -12,6 +12,7 @@ pub const ALONE: &[(&str, &str)] = &[
     ("crates/realtime/tests/pools.rs", "runs threads at real-time priority"),
     ("crates/realtime/tests/queries.rs", "runs threads at real-time priority"),
     ("crates/server/tests/idle_sessions.rs", "counts the threads of its process"),
+    ("crates/server/tests/logs.rs", "sets the log of its process"),
     ("crates/tidemill/tests/source_threads.rs", "looks at the scheduling of all threads of its process"),
 ];
 

@@ -2,7 +2,6 @@
 //! and started again, and they cost neither the good points nor the other sinks anything.
 #![cfg(feature = "sql")]
 
-#[allow(dead_code, reason = "a part of it is used here")]
 use tidemill_testing::postgres::Server;
 
 use std::fmt::Write as _;

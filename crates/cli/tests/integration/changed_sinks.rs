@@ -1,7 +1,6 @@
 //! Sinks that are added to a durable script and removed from it: the others continue where they were, whatever is killed when.
 #![cfg(feature = "sql")]
 
-#[allow(dead_code, reason = "a part of it is used here")]
 use tidemill_testing::postgres::Server;
 
 use std::collections::BTreeMap;

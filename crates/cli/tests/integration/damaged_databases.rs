@@ -55,8 +55,8 @@ fn copy(from: &Path, to: &Path) {
 
 /// The newest file of a kind.
 fn newest(folder: &Path, ending: &str) -> PathBuf {
-    let found = files(folder).into_iter().filter(|path| path.to_string_lossy().ends_with(ending));
-    found.last().unwrap_or_else(|| panic!("no {ending} in {}", folder.display()))
+    let mut found = files(folder).into_iter().filter(|path| path.to_string_lossy().ends_with(ending));
+    found.next_back().unwrap_or_else(|| panic!("no {ending} in {}", folder.display()))
 }
 
 /// Takes bytes from the end of what a segment has; the rest of the file is reserved, and zero.

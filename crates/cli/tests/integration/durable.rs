@@ -2,7 +2,6 @@
 //! point is in the sinks once.
 #![cfg(feature = "sql")]
 
-#[allow(dead_code, reason = "a part of it is used here")]
 use tidemill_testing::postgres::Server;
 
 use std::collections::BTreeMap;

@@ -1,8 +1,6 @@
 //! What an unattended pipeline says by itself when something that it needs is away.
 #![cfg(all(unix, feature = "sql"))]
 
-#[allow(dead_code, reason = "a part of it is used here")]
-#[allow(dead_code, reason = "a part of it is used here")]
 use tidemill_testing::postgres::Server;
 
 use std::io::Write;

@@ -1,7 +1,6 @@
 //! `tidemill journal skip`: a row that ends a pipeline at every start is left out of it, for good, and nothing else is.
 #![cfg(feature = "sql")]
 
-#[allow(dead_code, reason = "a part of it is used here")]
 use tidemill_testing::postgres::Server;
 
 use std::fs::{self, OpenOptions};

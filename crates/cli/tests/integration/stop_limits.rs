@@ -1,8 +1,6 @@
 //! How long an end in order may take, by what was asked for and by whom: Ctrl-C, `systemctl stop`, `--stop-within`.
 #![cfg(all(unix, feature = "sql"))]
 
-#[allow(dead_code, reason = "a part of it is used here")]
-#[allow(dead_code, reason = "a part of it is used here")]
 use tidemill_testing::postgres::Server;
 
 use std::fs::{self, File};

@@ -240,7 +240,7 @@ fn parse_bytes(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_prefix("\\x").unwrap_or(text).as_bytes();
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let byte = |pair: &[u8]| Some((digit(pair[0])? * 16 + digit(pair[1])?) as u8);
-    if digits.len() % 2 == 0 { digits.chunks_exact(2).map(byte).collect() } else { None }
+    if digits.len().is_multiple_of(2) { digits.chunks_exact(2).map(byte).collect() } else { None }
 }
 
 fn strings<O: OffsetSizeTrait>(texts: &impl Texts) -> ArrayRef {

@@ -123,13 +123,7 @@ impl RequestHeads {
                 (self.has_first_line, self.length) = (false, Length::None);
                 true
             }
-            Part::Head => {
-                if std::mem::replace(&mut self.has_first_line, true) {
-                    self.read_header()
-                } else {
-                    true
-                }
-            }
+            Part::Head => !std::mem::replace(&mut self.has_first_line, true) || self.read_header(),
             Part::ChunkLength => match chunk_length(&self.line) {
                 Some(0) => {
                     self.part = Part::Trailer;

@@ -12,7 +12,8 @@ use tidemill_core::cut::Cut;
 use tidemill_core::sink::Arrivals;
 use tidemill_core::{
     Admission, Cause, CycleOutput, DelegatingSink, DelegatingSource, FaultLog, Faults, Guarantee,
-    ManualClock, Polled, Progress, Refused, Sink, Source, SourceOffset, SourceOffsets, SourceThreads,
+    ManualClock, Polled, Progress, Refused, Sink, SinkOutage, Source, SourceOffset, SourceOffsets,
+    SourceThreads,
 };
 
 /// The calls of methods that return nothing, or nothing of interest.
@@ -123,6 +124,11 @@ impl Sink for Other {
         log.add(|| "a row".into());
         log
     }
+    fn outage(&self) -> SinkOutage {
+        let outage = SinkOutage::default();
+        outage.failed("away");
+        outage
+    }
     fn stopper(&self) -> Option<Box<dyn Fn() + Send + Sync>> {
         let calls = Arc::clone(&self.0);
         Some(Box::new(move || calls.lock().unwrap().push("stop".into())))
@@ -230,6 +236,7 @@ fn a_sink_that_changes_nothing_is_the_other_one() {
     assert_eq!(sink.unrecorded(), Some(40));
     assert_eq!(&*sink.record().unwrap_err().message, "record");
     assert_eq!(sink.refused().read().count, 1);
+    assert_eq!(sink.outage().read().expect("an outage").1, "away");
     sink.stopper().expect("it can be stopped")();
     assert_eq!(&*sink.finish().unwrap_err().message, "finish");
     assert_eq!(*calls.lock().unwrap(), ["prepare 12", "commit 11..=12", "arrive", "stop"]);

@@ -375,6 +375,14 @@ fn open_sources<'a>(
     progress.iter().map(open).collect()
 }
 
+/// The cuts have the positions of the sources in an order that nothing says any more.
+fn nameless(folder: &Path) -> Cause {
+    Cause::operation(format!(
+        "{} has journals of sources, but no file 'query' that names them in the order of the cuts; restore the folder",
+        folder.display()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -464,12 +472,4 @@ mod tests {
         let refused = ClockJournal::open(Arc::new(Disk), other.path()).err().unwrap().to_string();
         assert!(refused.contains("the journal of a single query"), "{refused}");
     }
-}
-
-/// The cuts have the positions of the sources in an order that nothing says any more.
-fn nameless(folder: &Path) -> Cause {
-    Cause::operation(format!(
-        "{} has journals of sources, but no file 'query' that names them in the order of the cuts; restore the folder",
-        folder.display()
-    ))
 }

@@ -13,7 +13,6 @@ mod http_query;
 mod idle_transactions;
 mod insert;
 mod large_answers;
-mod logs;
 mod many_connections;
 mod otlp;
 mod prepared;

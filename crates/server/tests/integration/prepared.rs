@@ -60,7 +60,7 @@ async fn until_filled(client: &Client, view: &str, rows: usize) {
 }
 
 /// What defines again or drops what the queries read, in every way that there is.
-const CHANGES: [&str; 23] = [
+const CHANGES: [&str; 25] = [
     "CREATE OR REPLACE VIEW later AS SELECT id, x + 2 AS x FROM m",
     "CREATE OR REPLACE FUNCTION grown(a BIGINT) RETURNS BIGINT AS 'a + 20'",
     "SET partitions = 4",
@@ -72,18 +72,20 @@ const CHANGES: [&str; 23] = [
     "CREATE VIEW other AS SELECT id FROM m",
     "CREATE VIEW later AS SELECT id, 7 AS x FROM m WHERE id < 3",
     "SET workers = 2",
+    "DROP VIEW other",
+    "DROP VIEW later",
     "CREATE OR REPLACE MATERIALIZED VIEW m AS SELECT value AS id, value * 5 AS x FROM sequence(count => 50) \
      WITH (key = 'id')",
+    "CREATE VIEW later AS SELECT id, 7 AS x FROM m WHERE id < 8",
     "CREATE MATERIALIZED VIEW o AS SELECT value AS id FROM sequence(rate => 10)",
     "STOP MATERIALIZED VIEW o",
     "START MATERIALIZED VIEW o",
     "SET search_path = public",
-    "DROP VIEW other",
     "DROP VIEW later",
     "DROP MATERIALIZED VIEW m",
     "CREATE VIEW m AS SELECT id, x FROM n",
-    "CREATE VIEW later AS SELECT id, x FROM m WHERE x > 2",
     "CREATE OR REPLACE VIEW m AS SELECT id, x * 2 AS x FROM n",
+    "CREATE VIEW later AS SELECT id, x FROM m WHERE x > 2",
     "RESET ALL",
 ];
 

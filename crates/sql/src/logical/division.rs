@@ -161,7 +161,7 @@ fn quotients(dividends: &ArrayRef, divisors: &ArrayRef, result: &DataType) -> Re
 pub(super) fn rounded(dividend: i256, divisor: i256) -> Option<i256> {
     let (quotient, rest) = (dividend.checked_div(divisor)?, dividend.checked_rem(divisor)?);
     let twice = rest.checked_mul(i256::from_i128(2))?.checked_abs()?;
-    if !(twice >= divisor.checked_abs()?) {
+    if twice < divisor.checked_abs()? {
         Some(quotient)
     } else if (dividend < i256::ZERO) == (divisor < i256::ZERO) {
         quotient.checked_add(i256::ONE)

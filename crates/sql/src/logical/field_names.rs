@@ -17,8 +17,14 @@ use tidemill_trees::syntax::{Node, walk_expressions_mut};
 /// Writes `(place).name` with the name as a text, which the planner reads.
 pub(super) fn translate(node: &mut impl Node) {
     let _ = walk_expressions_mut(node, |expression| {
-        if let ast::Expr::CompoundFieldAccess { root: _, access_chain } = expression {
-            for access in access_chain {
+        if let ast::Expr::CompoundFieldAccess { root, access_chain } = expression {
+            // Names that follow a name may be those of a table and its column: `t.list[1]`.
+            let is_name = |access: &&AccessExpr| matches!(access, AccessExpr::Dot(ast::Expr::Identifier(_)));
+            let of_column = match **root {
+                ast::Expr::Identifier(_) => access_chain.iter().take_while(is_name).count(),
+                _ => 0,
+            };
+            for access in &mut access_chain[of_column..] {
                 if let AccessExpr::Dot(field) = access
                     && let ast::Expr::Identifier(name) = field
                 {

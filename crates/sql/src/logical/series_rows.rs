@@ -23,7 +23,7 @@ impl VisitorMut for Series {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         for item in &mut select.projection {
             match item {
-                SelectItem::ExprWithAlias { expr, .. } => drop(as_rows(expr)),
+                SelectItem::ExprWithAlias { expr, .. } => as_rows(expr),
                 SelectItem::UnnamedExpr(expr) => {
                     let is_series = is_series(expr);
                     as_rows(expr);

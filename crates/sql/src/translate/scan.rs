@@ -98,7 +98,7 @@ impl UsedSource {
     /// Whether its rows come once, to whoever has it open.
     pub fn is_live(&self) -> bool {
         let definition = &self.definition;
-        !definition.starts_over && !(definition.is_finite && definition.is_repeatable)
+        !(definition.starts_over || definition.is_finite && definition.is_repeatable)
     }
 
     /// By which queries find it that read it together.

@@ -1,7 +1,6 @@
 //! Every scalar function that a planner offers answers on streams what DataFusion answers in batch, for rows with NULLs
 //! and odd values, or is refused by name. `functions.txt` has calls, one in a line; a function without one fails.
 
-#[allow(dead_code)]
 use crate::against_batch::compare;
 
 use std::collections::BTreeSet;

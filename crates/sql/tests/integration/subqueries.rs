@@ -69,10 +69,13 @@ fn belongs(correlation: &str, (c, d): (Value, Value), b: Value) -> bool {
     }
 }
 
+/// What a predicate is for a row and the inner rows that belong to it.
+type Holds = Box<dyn Fn((i64, Value, Value), &[(Value, Value)]) -> Truth>;
+
 /// A predicate as text, and what it is for a row: a function of the row and of the inner rows that belong to it.
 struct Predicate {
     text: String,
-    holds: Box<dyn Fn((i64, Value, Value), &[(Value, Value)]) -> Truth>,
+    holds: Holds,
 }
 
 fn any(rows: impl Iterator<Item = Truth>) -> Truth {
@@ -82,7 +85,7 @@ fn any(rows: impl Iterator<Item = Truth>) -> Truth {
 fn predicates(correlation: &str) -> Vec<Predicate> {
     let condition = if correlation.is_empty() { String::new() } else { format!(" WHERE {correlation}") };
     let mut predicates = Vec::new();
-    let mut add = |text: String, holds: Box<dyn Fn((i64, Value, Value), &[(Value, Value)]) -> Truth>| {
+    let mut add = |text: String, holds: Holds| {
         predicates.push(Predicate { text, holds });
     };
     for negated in [false, true] {
@@ -149,8 +152,11 @@ fn may_be_refused(text: &str, correlation: &str) -> bool {
     text.contains("max(") && !["", "u.d = t.b"].contains(&correlation)
 }
 
+/// A query of a predicate, and the value that it gives for a row; `None`: the row is not in the answer.
+type Question = (&'static str, fn(Truth, i64) -> Option<Truth>);
+
 /// Where a predicate stands: as a value, and in conditions that treat NULL in different ways.
-const QUERIES: [(&str, fn(Truth, i64) -> Option<Truth>); 6] = [
+const QUERIES: [Question; 6] = [
     ("SELECT t.id, P AS p FROM t", |truth, _| Some(truth)),
     ("SELECT t.id, CASE WHEN P THEN true WHEN NOT P THEN false END AS p FROM t", |truth, _| Some(truth)),
     ("SELECT t.id, true AS p FROM t WHERE P", |truth, _| (truth == Some(true)).then_some(Some(true))),

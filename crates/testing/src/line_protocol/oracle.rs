@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 /// A value as text, with its kind before it, so that it can be compared.
 pub type Point = BTreeMap<String, String>;
 
-/// `None`: nothing in the line.
+/// Reads a line; `None`: nothing in it. An error has no reason, for only whether there is one is compared.
+#[allow(clippy::result_unit_err, reason = "reasons are not compared")]
 pub fn parse(line: &str) -> Result<Option<Point>, ()> {
     let line = line.strip_suffix('\r').unwrap_or(line).trim_start_matches(' ');
     if line.is_empty() || line.starts_with('#') {

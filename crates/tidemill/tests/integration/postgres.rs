@@ -1,6 +1,5 @@
 //! Typed streams into a table of a real PostgreSQL server.
 
-#[allow(dead_code, reason = "nothing kills the server here")]
 use std::path::Path;
 
 use tidemill::aggregate::sum;

@@ -31,6 +31,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The most files that are held open at their ends.
 const OPEN_MAX: usize = 256;
 
+/// The existing files in the order of their names, and what each looks like by its identity.
+type Listing = (Vec<(PathBuf, FileIdentity)>, HashMap<(u64, u64), Appearance>);
+
 /// The files of a source that does not end.
 pub(super) struct Follower {
     settings: FileSettings,
@@ -265,7 +268,7 @@ impl Follower {
     }
 
     /// The existing files, in the order of their names, and what they look like.
-    fn listed(&self) -> Result<(Vec<(PathBuf, FileIdentity)>, HashMap<(u64, u64), Appearance>), Cause> {
+    fn listed(&self) -> Result<Listing, Cause> {
         let paths = if !is_single(&self.settings.path) {
             list(&self.settings.path)?
         } else if self.settings.is_pipe() {

@@ -76,7 +76,7 @@ enum State {
     Once(Box<reading::Files>),
     Remote(Box<remote::RemoteFiles>),
     Follow(Box<follow::Follower>),
-    Pipe(pipe::Pipe),
+    Pipe(Box<pipe::Pipe>),
 }
 
 impl FileSource {
@@ -104,7 +104,7 @@ impl FileSource {
                 let FileSettings { path, follow, csv, batch_rows, .. } = &settings;
                 let (schema, csv) = (declared.clone(), csv.clone());
                 let decoder = DecoderSettings { schema, csv, batch_rows: *batch_rows };
-                State::Pipe(pipe::Pipe::open(path, settings.known_format()?, *follow, decoder)?)
+                State::Pipe(Box::new(pipe::Pipe::open(path, settings.known_format()?, *follow, decoder)?))
             }
             is_followed => {
                 overwritten::refuse(|| listing::list(&settings.path))?;

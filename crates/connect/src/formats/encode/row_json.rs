@@ -25,8 +25,8 @@ fn without_zeros(json: &str) -> String {
     while let Some(at) = rest.find('\\') {
         let (before, escape) = rest.split_at(at);
         spelled.push_str(before);
-        let (escape, after) = if escape.starts_with("\\u0000") {
-            ("\\\\u0000", &escape[6..])
+        let (escape, after) = if let Some(after) = escape.strip_prefix("\\u0000") {
+            ("\\\\u0000", after)
         } else {
             // The character after a backslash is ASCII.
             escape.split_at(escape.len().min(2))

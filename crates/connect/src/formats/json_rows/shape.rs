@@ -23,7 +23,7 @@ pub(super) enum Shape {
     /// Read from the value's text.
     Text,
     /// An object whose keys are fields.
-    Object(Object),
+    Object(Box<Object>),
     List(Box<Part>),
     /// An object whose keys are values, too.
     Map(Box<[Part; 2]>),
@@ -73,7 +73,7 @@ impl Part {
             DataType::Struct(fields) => {
                 let parts = fields.iter().map(|field| Part::new(&format!("{path}."), field, about));
                 let parts = parts.collect::<Result<Vec<_>, Cause>>()?;
-                Shape::Object(Object { keys: Keys::new(fields.iter().cloned().collect()), parts })
+                Shape::Object(Box::new(Object { keys: Keys::new(fields.iter().cloned().collect()), parts }))
             }
             DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
                 Shape::List(Box::new(Part::new(&path, &item.as_ref().clone().with_name("[]"), about)?))

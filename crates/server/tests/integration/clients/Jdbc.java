@@ -172,7 +172,7 @@ public class Jdbc {
             equal(types.contains(type) ? type : types, type);
         }
         equal(rows(known.getTableTypes(), "TABLE_TYPE").contains("MATERIALIZED VIEW"), true);
-        equal(rows(known.getFunctions(null, null, "%"), "FUNCTION_NAME"), List.of());
+        equal(rows(known.getFunctions(null, "public", "%"), "FUNCTION_NAME"), List.of());
         equal(rows(known.getTablePrivileges(null, null, "prices"), "TABLE_NAME").isEmpty(), false);
         try (Statement statement = connection.createStatement();
                 ResultSet row = statement.executeQuery("SELECT [price, 2.5] AS pair FROM prices WHERE id = 1")) {

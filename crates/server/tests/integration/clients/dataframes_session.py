@@ -64,7 +64,7 @@ def streams():
 
 def asks_as_pgcli():
     pgcli = PGExecute(database="tidemill", user="ada", password=PASSWORD, host="127.0.0.1", port=PORT)
-    equal(pgcli.schemata(), ["pg_catalog", "public", "information_schema"])
+    equal(sorted(pgcli.schemata()), ["information_schema", "pg_catalog", "public"])
     equal(("public", "prices_in") in pgcli.tables(), True)
     equal(sorted(pgcli.views()), [("public", name) for name in ("Dear Ones", "newest", "prices", "totals", "visits")])
     columns = [column[2] for column in pgcli.table_columns() if column[1] == "prices_in"]

@@ -51,7 +51,9 @@ pub fn opened(disk: &FaultDisk, is_mended: bool, with_cuts: bool) {
 
 /// Everything is there.
 pub fn all(disk: &FaultDisk) {
-    let verification = inspect::verify_on(disk, Path::new(FOLDER)).unwrap();
+    let mut verification = inspect::verify_on(disk, Path::new(FOLDER)).unwrap();
+    // The corpus is a journal without the query that wrote it.
+    verification.findings.retain(|finding| !finding.path.ends_with("query"));
     assert_eq!(verification.findings, []);
     let journal = Journal::open_on(Arc::new(disk.clone()), Path::new(FOLDER)).unwrap();
     for stream in STREAMS {

@@ -1,15 +1,16 @@
 //! The log by HTTP: who may read it, what it has, and how it is followed.
 
-use crate::support;
+#[path = "integration/support/mod.rs"]
+mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::OnceLock;
 
-use crate::support::{Answered, PATIENCE, get, send, serve_http, serve_runtime};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
+use support::{Answered, PATIENCE, get, send, serve_http, serve_runtime};
 use tidemill_server::{HttpOptions, HttpServer, KeptLog, KeptLogLayer};
 use tidemill_service::Runtime;
 use tidemill_sql::Planner;
