@@ -5,11 +5,11 @@ use tidemill_engine::Faults;
 /// What is missing from the results of a query because it could not be used, for somebody who sees only the results.
 ///
 /// ```
-/// use tidemill_sql::{Planned, Planner, parse};
+/// use tidemill_sql::{DiscardSink, Planner, Reply, parse};
 /// let mut planner = Planner::new();
 /// let statement = &parse("SELECT 10 / (3 - value) AS x FROM sequence(count => 5)", "example").unwrap()[0];
-/// let Planned::Query(query) = planner.execute(statement).unwrap() else { panic!("it is a query") };
-/// let running = query.open().unwrap().start().unwrap();
+/// let Reply::Query(query) = planner.execute(statement).unwrap() else { panic!("it is a query") };
+/// let running = query.open(vec![Box::new(DiscardSink)]).unwrap().start().unwrap();
 /// let left_out = running.wait().unwrap().0.left_out().expect("one row divides by 0");
 /// assert_eq!(left_out.rows, 1);
 /// ```
