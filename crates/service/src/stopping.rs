@@ -331,8 +331,8 @@ impl Runtime {
         let cycle = report.cycle.max(kept.after);
         let mut report = QueryReport { cycle, kept: Some(described(&kept)), ..report };
         let newest = self.clock().cycle();
-        report.lag.cycles =
-            newest.map_or(0, |newest| newest - cycle.map_or(0, |cycle| cycle + 1).min(newest + 1) + 1);
+        let next = cycle.map_or(0, |cycle| cycle + 1);
+        report.lag.cycles = newest.map_or(0, |newest| (newest + 1).saturating_sub(next));
         if let Some(since_ns) = kept.waits_since_ns.filter(|_| report.lag.cycles > 0) {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             report.lag.oldest_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX).saturating_sub(since_ns);
