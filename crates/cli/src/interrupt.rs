@@ -1,6 +1,6 @@
 //! Ctrl-C, and other ways to ask a process to end: the first one ends it normally, the second one at once.
 //!
-//! What comes within a second of the first one is the same request: `timeout` and terminals that close signal the process and
+//! A signal within a second of the first one is the same request: `timeout` and terminals that close signal the process and
 //! then its whole group, and whoever holds Ctrl-C down sends many.
 
 use std::io::Read;

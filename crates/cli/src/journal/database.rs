@@ -23,7 +23,7 @@ pub(super) fn refuse(folder: &Path, instead: &str) -> anyhow::Result<()> {
     )))
 }
 
-/// What belongs to the journal of a database, beside it.
+/// A part of a database beside the rows and cuts of its journal.
 pub(super) enum Part {
     /// The folder of a query.
     Query(PathBuf),
@@ -36,7 +36,7 @@ pub(super) fn journal_in(folder: &Path) -> PathBuf {
     if journal.is_dir() && catalogue.is_dir() { journal } else { folder.to_owned() }
 }
 
-/// What belongs to the journal of a database; nothing if it is another journal.
+/// Returns the parts of a database beside its journal; none if the journal is not that of a database.
 pub(super) fn parts(journal: &Path) -> anyhow::Result<Vec<Part>> {
     let mut parts = Vec::new();
     for entry in journal.read_dir()? {

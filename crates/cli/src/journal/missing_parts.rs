@@ -12,7 +12,7 @@ pub(super) fn missing_part(path: &Path, reason: String) -> Finding {
     Finding { path: path.to_owned(), offset: 0, reason, kind: FindingKind::Damage }
 }
 
-/// What is missing of the journal of a database and of its queries; nothing if it is another journal.
+/// Finds files that a database and its queries lack; none if the journal is not that of a database.
 pub(super) fn missing(journal: &Path) -> anyhow::Result<Vec<Finding>> {
     let mut found = Vec::new();
     if sources(journal)?.is_none() {
@@ -40,7 +40,7 @@ pub(super) fn missing(journal: &Path) -> anyhow::Result<Vec<Finding>> {
     Ok(found)
 }
 
-/// What is missing for a query of a database.
+/// Finds files that a query of a database lacks.
 fn of_query(folder: &Path, database: &Listing) -> anyhow::Result<Vec<Finding>> {
     let Some(description) = inspect::query(folder)? else { return Ok(Vec::new()) };
     let names: Vec<&str> = database::sources_of_query(&description).collect();

@@ -26,7 +26,7 @@ fn sender(listen: u16, client: &'static str, rows: u64) -> Sender {
     Sender::start(listen, client, (0..rows).map(body).collect())
 }
 
-/// What psql answers as a user.
+/// Returns what psql prints for a user.
 fn psql_as(server: &Served, user: &str, statement: &str) -> String {
     let arguments =
         ["-X", "-A", "-t", "-h", "127.0.0.1", "-U", user, "-d", "db", "-p", &server.port, "-c", statement];
