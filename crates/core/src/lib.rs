@@ -7,6 +7,7 @@
 
 mod bad_record;
 pub mod batch;
+pub mod changes;
 pub mod clock;
 pub mod column;
 pub mod concatenate;
