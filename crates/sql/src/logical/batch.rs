@@ -9,12 +9,12 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, SortExpr, lit};
 
-use super::arithmetic::with_checks;
-use super::bounded_operators::with_bounds_and_constants;
-use super::exact_totals::with_exact_totals;
-use super::floats::{as_key, with_one_nan};
-use super::opaque::{with_opaque, with_plain_keys};
-use super::order_of_inputs::{ALL_ROWS, with_order_of_inputs};
+use super::datafusion_repairs::arithmetic::with_checks;
+use super::datafusion_repairs::floats::{as_key, with_one_nan};
+use super::datafusion_repairs::opaque::{with_opaque, with_plain_keys};
+use super::datafusion_repairs::order_of_inputs::{ALL_ROWS, with_order_of_inputs};
+use super::limits::bounded_operators::with_bounds_and_constants;
+use super::totals::exact_totals::with_exact_totals;
 use crate::aggregates::native_aggregate::native_aggregate;
 use crate::aggregates::own_aggregate::OwnAggregate;
 use tidemill_trees::nodes::{PlanTree, Tree};

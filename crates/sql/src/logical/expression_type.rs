@@ -59,7 +59,7 @@ mod tests {
     use datafusion::logical_expr::{LogicalPlan, col, lit, table_scan};
 
     use super::*;
-    use crate::logical::arithmetic::with_checks;
+    use crate::logical::datafusion_repairs::arithmetic::with_checks;
 
     /// The expressions of a plan in which operators have been replaced.
     fn replaced(expressions: Vec<Expr>, schema: &Schema) -> Vec<Expr> {

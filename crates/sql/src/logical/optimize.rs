@@ -20,27 +20,27 @@ use datafusion::optimizer::scalar_subquery_to_join::ScalarSubqueryToJoin;
 use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion::optimizer::{Optimizer, OptimizerContext, OptimizerRule};
 
-use super::arithmetic::{with_checks, without_checks};
-use super::bounded_operators::{with_bounds, without_bounds};
-use super::constant_in::with_constants_compared;
-use super::cross_joins::CrossJoins;
-use super::dates::with_times;
-use super::duration_totals::with_exact_durations;
-use super::floats::{with_decimals_compared, with_one_nan, without_one_nan};
-use super::interval_lengths::with_lengths_compared;
-use super::marks::{with_marks, with_predicates_selected};
-use super::opaque::{with_opaque, without_opaque};
-use super::order_insensitive::{with_distinct_arguments, without_useless_orders};
-use super::order_of_inputs::without_hidden_orders;
-use super::plan_size::BoundedRule;
-use super::read_patterns::with_times_read;
-use super::rounded_casts::with_rounded_casts;
-use super::select_before::SelectBefore;
-use super::subquery_predicates::with_three_values;
-use super::text_casts::with_texts_read;
-use super::time_casts::with_time_casts;
-use super::untyped_texts::with_values;
-use super::value_texts::with_texts;
+use super::casts::rounded_casts::with_rounded_casts;
+use super::casts::text_casts::with_texts_read;
+use super::casts::time_casts::with_time_casts;
+use super::casts::value_texts::with_texts;
+use super::datafusion_repairs::arithmetic::{with_checks, without_checks};
+use super::datafusion_repairs::constant_in::with_constants_compared;
+use super::datafusion_repairs::cross_joins::CrossJoins;
+use super::datafusion_repairs::dates::with_times;
+use super::datafusion_repairs::floats::{with_decimals_compared, with_one_nan, without_one_nan};
+use super::datafusion_repairs::interval_lengths::with_lengths_compared;
+use super::datafusion_repairs::marks::{with_marks, with_predicates_selected};
+use super::datafusion_repairs::opaque::{with_opaque, without_opaque};
+use super::datafusion_repairs::order_insensitive::{with_distinct_arguments, without_useless_orders};
+use super::datafusion_repairs::order_of_inputs::without_hidden_orders;
+use super::datafusion_repairs::subquery_predicates::with_three_values;
+use super::datafusion_repairs::untyped_texts::with_values;
+use super::functions::read_patterns::with_times_read;
+use super::limits::bounded_operators::{with_bounds, without_bounds};
+use super::limits::plan_size::BoundedRule;
+use super::nodes::select_before::SelectBefore;
+use super::totals::duration_totals::with_exact_durations;
 
 /// Coerces types, then rewrites the plan until nothing changes.
 pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {

@@ -20,13 +20,13 @@ use datafusion::sql::sqlparser::ast;
 use tidemill_trees::nodes::PlanTree;
 use tidemill_trees::planning::{plan_expression, plan_statement};
 
+use super::datafusion_repairs::spelling::Spelling;
+use super::datafusion_repairs::written_numbers::{WRITTEN_NUMBER, written_number};
 use super::functions::Functions;
-use super::map_call::Scopes;
 use super::names::{self, Naming};
+use super::nodes::map_call::Scopes;
+use super::nodes::relations::Relations;
 use super::read_names::ReadNames;
-use super::relations::Relations;
-use super::spelling::Spelling;
-use super::written_numbers::{WRITTEN_NUMBER, written_number};
 use crate::defined_functions::{DefinedFunction, DefinedFunctions, Expansion, TableCall};
 use crate::extension::Registry;
 use crate::refusal::refuse_at;
@@ -181,8 +181,8 @@ impl<'a> Provider<'a> {
     }
 
     fn plan_expanded(&self, query: &ast::Query) -> Result<(LogicalPlan, LogicalPlan)> {
-        super::query_size::check(query, self.catalog)?;
-        super::calls::check(query, self.functions)?;
+        super::limits::query_size::check(query, self.catalog)?;
+        super::functions::calls::check(query, self.functions)?;
         let (mut naming, mut spelling) = (Naming::default(), Spelling::default());
         let mut first = None;
         for _ in 0..MAX_ATTEMPTS {
@@ -210,7 +210,7 @@ impl<'a> Provider<'a> {
 
     fn unchecked_plan_expanded(&self, query: &ast::Query) -> Result<LogicalPlan> {
         let mut query = query.clone();
-        super::postgres_words::translate(&mut query)?;
+        super::postgres_syntax::postgres_words::translate(&mut query)?;
         let statement = ast::Statement::Query(Box::new(query));
         plan_statement(statement, self, parser_options(), &mut PlannerContext::new())
     }
@@ -223,24 +223,24 @@ impl<'a> Provider<'a> {
     ) -> Result<(LogicalPlan, LogicalPlan)> {
         let mut query = naming.name(query);
         spelling.spell(&mut query);
-        super::postgres_words::translate(&mut query)?;
-        super::time_patterns::translate(&mut query)?;
-        super::written_numbers::keep(&mut query);
-        super::interval_texts::translate(&mut query);
-        super::field_names::translate(&mut query);
-        super::time_zones::translate(&mut query)?;
-        super::series_rows::translate(&mut query);
-        if let Some(replaced) = super::spelling::with_replaced_columns(&query)
+        super::postgres_syntax::postgres_words::translate(&mut query)?;
+        super::functions::time_patterns::translate(&mut query)?;
+        super::datafusion_repairs::written_numbers::keep(&mut query);
+        super::postgres_syntax::interval_texts::translate(&mut query);
+        super::functions::field_names::translate(&mut query);
+        super::functions::time_zones::translate(&mut query)?;
+        super::datafusion_repairs::series_rows::translate(&mut query);
+        if let Some(replaced) = super::datafusion_repairs::spelling::with_replaced_columns(&query)
             && let Err(error) = self.as_written(replaced)
             && is_unknown_column(&error)
         {
             return Err(error);
         }
         let written = self.as_written(query)?;
-        super::query_size::check_plan(&written)?;
-        super::plan_size::check_types(&written)?;
+        super::limits::query_size::check_plan(&written)?;
+        super::limits::plan_size::check_types(&written)?;
         super::check_order(&written)?;
-        let plan = super::distinct_on::without_distinct_on(written.clone())?;
+        let plan = super::datafusion_repairs::distinct_on::without_distinct_on(written.clone())?;
         super::check_repeatable(&plan)?;
         let optimized = super::optimize(plan, &self.options)?;
         super::check_constants(&optimized)?;
@@ -297,7 +297,7 @@ impl<'a> Provider<'a> {
     }
 
     fn expanded_expression(&self, expression: &ast::Expr, schema: &DFSchema) -> Result<Expr> {
-        super::calls::check(expression, self.functions)?;
+        super::functions::calls::check(expression, self.functions)?;
         let expression = self.planned_expression(expression, schema)?;
         // As a plan, for coercion and the check of what no replay could repeat work on plans.
         let empty = LogicalPlan::EmptyRelation(EmptyRelation {
@@ -316,12 +316,12 @@ impl<'a> Provider<'a> {
         loop {
             let mut expression = expression.clone();
             spelling.spell(&mut expression);
-            super::postgres_words::translate(&mut expression)?;
-            super::time_patterns::translate(&mut expression)?;
-            super::written_numbers::keep(&mut expression);
-            super::interval_texts::translate(&mut expression);
-            super::field_names::translate(&mut expression);
-            super::time_zones::translate(&mut expression)?;
+            super::postgres_syntax::postgres_words::translate(&mut expression)?;
+            super::functions::time_patterns::translate(&mut expression)?;
+            super::datafusion_repairs::written_numbers::keep(&mut expression);
+            super::postgres_syntax::interval_texts::translate(&mut expression);
+            super::functions::field_names::translate(&mut expression);
+            super::functions::time_zones::translate(&mut expression)?;
             match plan_expression(expression, schema, self, parser_options()) {
                 Err(error) if spelling.after(&error).is_some() => {}
                 planned => return planned,
@@ -380,7 +380,7 @@ fn running_view(
         None => Ok(scanned),
         Some([x, y]) => {
             let scan = LogicalPlanBuilder::scan(name, scanned, None)?.build()?;
-            Ok(inlined(&super::place_functions::with_point(scan, [x, y])?))
+            Ok(inlined(&super::functions::place_functions::with_point(scan, [x, y])?))
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::{Planner, Reply};
 use crate::catalog::defined;
-use crate::statement::{Alter, Name, RelationKind, Statement, StatementKind, altered, parse};
+use crate::statement::altered;
+use crate::statement::{Alter, Name, RelationKind, Statement, StatementKind, parse};
 use crate::text::{Problem, TextError};
 
 impl Planner {

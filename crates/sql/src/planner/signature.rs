@@ -14,7 +14,8 @@ use crate::relations::named_relations::Relation;
 use crate::relations::projected::Projected;
 use crate::relations::single_batch_source::SingleBatchSource;
 use crate::relations::source_definition::SourceDefinition;
-use crate::statement::{Parameter, ParameterType, Statement, StatementKind, compared_lists, number};
+use crate::statement::compared_lists;
+use crate::statement::{Parameter, ParameterType, Statement, StatementKind, number};
 use crate::text::TextError;
 use crate::translate::is_static;
 

@@ -10,7 +10,7 @@ use datafusion::common::DataFusionError;
 use tidemill_engine::Cause;
 
 use crate::expressions::compiled::plain;
-use crate::logical::time_casts::{check_numbers, intervals_of};
+use crate::logical::casts::time_casts::{check_numbers, intervals_of};
 
 /// The rows with all columns of a source: column `i` becomes that of number `places[i]`, and those without a place are NULL.
 ///

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::cursor::is_word;
+use super::parser::cursor::is_word;
 use super::{Script, Span};
 use crate::TextError;
 

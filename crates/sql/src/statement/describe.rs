@@ -1,7 +1,7 @@
 //! `DESCRIBE name`.
 
 use super::StatementKind;
-use super::cursor::Cursor;
+use super::parser::cursor::Cursor;
 use crate::TextError;
 
 /// Reads what follows `DESCRIBE`.

@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::cursor::Cursor;
+use super::parser::cursor::Cursor;
 use super::{Options, Span, Statement, StatementKind};
 use crate::TextError;
 

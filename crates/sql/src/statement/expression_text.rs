@@ -2,8 +2,8 @@
 
 use datafusion::sql::sqlparser::ast;
 
-use super::cursor::Cursor;
-use super::tokens::divide;
+use super::parser::cursor::Cursor;
+use super::parser::tokens::divide;
 use super::{Script, Span};
 use crate::TextError;
 

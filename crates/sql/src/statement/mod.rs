@@ -2,121 +2,72 @@
 //!
 //! Each statement has its file. Nothing here is checked against the catalogue, which is the planner's task.
 
-mod alter;
-mod altered;
-mod any_of_list;
 mod as_of;
-mod body_text;
 mod calls;
 mod clauses;
-mod client_calls;
-mod client_empty;
-mod client_format;
-mod client_lists;
-mod client_names;
-mod client_query;
-mod code_of_file;
-mod columns;
-mod compared_lists;
-mod constant_parameters;
-mod create_function;
-mod create_places;
-mod create_pool;
-mod create_process;
-mod create_sink;
-mod create_source;
-mod create_view;
-mod cursor;
+mod client;
+mod ddl;
 pub(crate) mod declared;
 mod depth;
 mod describe;
-mod dialect;
-mod distinct_from;
-mod drop;
-mod empty_group;
 mod explain;
 mod expression_text;
-mod foreign;
-mod foreign_words;
-mod from_first;
-mod function_code;
 mod insert;
-mod keywords;
-mod list_text;
-mod literal_tokens;
-mod made;
 mod name;
-mod nesting;
-mod object_names;
-mod option_value;
 mod options;
 mod parameters;
-mod parser_error;
-mod parser_steps;
+mod parser;
 mod parts;
 mod piece;
-mod plain_words;
 mod query;
-mod query_hint;
 mod read;
-mod relative_path;
-mod row_counts;
-mod row_values;
-mod secrets;
+mod rewrites;
 mod set;
-mod setting_calls;
 mod show;
-mod standard_words;
-mod stop_start;
 mod subscribe;
-mod tokens;
-mod type_names;
-mod typed_name;
-mod whole_values;
-mod words;
 
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::ast::Spanned;
 
-pub use self::alter::{Alter, AlterChange};
-pub(crate) use self::altered::altered;
 pub use self::as_of::AsOf;
 pub(crate) use self::calls::{TABLE_FUNCTIONS, called, calls_in, normal};
 pub(crate) use self::clauses::not_given;
-pub(crate) use self::columns::text_length;
-pub use self::columns::{Column, Columns, Watermark};
-pub(crate) use self::compared_lists::compared_lists;
-pub use self::create_function::{CreateFunction, FunctionBody, FunctionResult, InputRows};
-pub use self::create_places::{CreatePlaces, PlaceName};
-pub use self::create_pool::CreatePool;
-pub use self::create_process::{CreateProcess, ParameterSet, PlaceStep};
-pub use self::create_sink::{CreateSink, SinkInput};
-pub use self::create_source::CreateSource;
-pub use self::create_view::{CreateMaterializedView, CreateView};
+pub use self::client::setting_calls::SettingCall;
+pub use self::ddl::alter::{Alter, AlterChange};
+pub(crate) use self::ddl::altered::altered;
+pub(crate) use self::ddl::columns::text_length;
+pub use self::ddl::columns::{Column, Columns, Watermark};
+pub use self::ddl::create_function::{CreateFunction, FunctionBody, FunctionResult, InputRows};
+pub use self::ddl::create_places::{CreatePlaces, PlaceName};
+pub use self::ddl::create_pool::CreatePool;
+pub use self::ddl::create_process::{CreateProcess, ParameterSet, PlaceStep};
+pub use self::ddl::create_sink::{CreateSink, SinkInput};
+pub use self::ddl::create_source::CreateSource;
+pub use self::ddl::create_view::{CreateMaterializedView, CreateView};
+pub use self::ddl::function_code::{Code, FunctionCode};
+pub use self::ddl::stop_start::QueryOf;
+pub use self::ddl::typed_name::TypedName;
 pub(crate) use self::depth::MAX_DEPTH;
 pub(crate) use self::expression_text::expression_of;
-pub(crate) use self::foreign::translated;
-pub use self::function_code::{Code, FunctionCode};
-pub use self::keywords::{is_reserved, keywords};
-pub use self::list_text::{list_items, list_text};
 pub use self::name::Name;
 pub(crate) use self::name::in_other_letters;
-pub(crate) use self::nesting::MAX_TYPES;
-pub use self::option_value::OptionValue;
 pub(crate) use self::options::did_you_mean;
+pub(crate) use self::options::secrets::Secrets;
+pub use self::options::value::OptionValue;
 pub use self::options::{OptionEntry, Options};
+pub(crate) use self::parameters::compared_lists::compared_lists;
 pub use self::parameters::{Parameter, ParameterType};
 pub(crate) use self::parameters::{kind_of, number};
+pub(crate) use self::parser::foreign::translated;
+pub use self::parser::keywords::{is_reserved, keywords};
+pub(crate) use self::parser::nesting::MAX_TYPES;
+pub use self::parser::tokens::is_complete;
 pub use self::piece::{Piece, divide};
-pub(crate) use self::secrets::Secrets;
-pub use self::setting_calls::SettingCall;
+pub use self::rewrites::list_text::{list_items, list_text};
+pub(crate) use self::rewrites::type_names::meant_type;
 pub use self::show::ShowKind;
-pub use self::stop_start::QueryOf;
-pub use self::tokens::is_complete;
-pub(crate) use self::type_names::meant_type;
-pub use self::typed_name::TypedName;
 use crate::text::{Script, Span, TextError};
 
 /// The most errors that are reported for one script.
@@ -296,12 +247,12 @@ impl Statement {
     /// The relations and functions that it names if it is a query: the last part of each name, in small letters.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        client_query::names(&self.kind)
+        client::query::names(&self.kind)
     }
 
     /// The names that could be those of relations which it reads if it is a query.
     pub(crate) fn possible_relations(&self) -> Vec<String> {
-        client_query::possible_relations(&self.kind)
+        client::query::possible_relations(&self.kind)
     }
 
     /// The names of the functions that it calls, once for each call.
@@ -318,13 +269,13 @@ impl Statement {
     /// Where a name first occurs in the statement, ignoring case if it is not quoted there.
     #[must_use]
     pub fn find_name(&self, name: &str) -> Option<Span> {
-        tokens::find_name(&self.script, self.span, name)
+        parser::tokens::find_name(&self.script, self.span, name)
     }
 
     /// Where these words first occur consecutively, unquoted.
     #[must_use]
     pub fn find_words(&self, words: &[&str]) -> Option<Span> {
-        tokens::find_words(&self.script, self.span, words)
+        parser::tokens::find_words(&self.script, self.span, words)
     }
 
     /// The place of a part of the parsed tree; the whole statement if the parser does not know.
@@ -361,7 +312,7 @@ pub fn parse_all(text: &str, file: &str) -> (Vec<Statement>, Vec<TextError>) {
         Ok(script) => script,
         Err(error) => return (Vec::new(), vec![error]),
     };
-    let (pieces, unreadable) = tokens::divide(&script);
+    let (pieces, unreadable) = parser::tokens::divide(&script);
     let mut statements = Vec::new();
     let mut errors = Vec::new();
     for piece in pieces {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, SetExpr, TableFactor};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::tokens::{self, Tokens};
-use super::{Statement, StatementKind, client_query, parse, read};
+use super::client::query;
+use super::parser::tokens::{self, Tokens};
+use super::{Statement, StatementKind, parse, read};
 use crate::TextError;
 use crate::text::{Script, Span};
 
@@ -123,7 +124,7 @@ impl Piece {
         }
         let (text, span, script) = (query.to_string(), self.tokens.span, Arc::clone(&self.script));
         let mut kind = StatementKind::Query(query, options);
-        client_query::translate(&mut kind);
+        query::translate(&mut kind);
         Ok(Statement { kind, span, text, script })
     }
 

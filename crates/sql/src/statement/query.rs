@@ -1,6 +1,6 @@
 //! A query as a statement.
 
-use super::cursor::Cursor;
+use super::parser::cursor::Cursor;
 use super::{Options, StatementKind};
 use crate::TextError;
 

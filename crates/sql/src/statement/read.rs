@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use super::cursor::Cursor;
-use super::tokens::Tokens;
+use super::client;
+use super::ddl::{
+    alter, create_function, create_places, create_pool, create_process, create_sink, create_source,
+    create_view, drop, stop_start,
+};
+use super::parser::cursor::Cursor;
+use super::parser::tokens::Tokens;
+use super::parser::{foreign, plain_words, row_counts};
 use super::{
-    Options, RelationKind, Script, Span, Statement, StatementKind, alter, as_of, clauses, client_query,
-    create_function, create_places, create_pool, create_process, create_sink, create_source, create_view,
-    depth, describe, drop, explain, foreign, insert, plain_words, query, row_counts, set, show, stop_start,
-    subscribe,
+    Options, RelationKind, Script, Span, Statement, StatementKind, as_of, clauses, depth, describe, explain,
+    insert, query, set, show, subscribe,
 };
 use crate::TextError;
 
@@ -80,7 +84,7 @@ fn client_statement(script: &Arc<Script>, tokens: Tokens) -> Result<Statement, T
     let mut statement = read(script, tokens)?;
     // A deep tree would take too much stack.
     depth::check(&statement)?;
-    client_query::translate(&mut statement.kind);
+    client::query::translate(&mut statement.kind);
     check(&statement)?;
     Ok(statement)
 }

@@ -1,7 +1,7 @@
 //! `SHOW ...`.
 
 use super::StatementKind;
-use super::cursor::Cursor;
+use super::parser::cursor::Cursor;
 use crate::TextError;
 
 /// What `SHOW` lists.

@@ -23,7 +23,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Span as TokenSpan;
 
-use super::{Column, CreateFunction, Span, Statement, StatementKind, parts, tokens};
+use super::parser::tokens;
+use super::{Column, CreateFunction, Span, Statement, StatementKind, parts};
 use crate::{Problem, TextError};
 
 /// Refuses a statement that has a clause that would be ignored.

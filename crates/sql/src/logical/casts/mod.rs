@@ -1,0 +1,7 @@
+//! Casts as PostgreSQL has them: between times, texts and numbers.
+
+pub(super) mod local_times;
+pub(super) mod rounded_casts;
+pub(super) mod text_casts;
+pub(crate) mod time_casts;
+pub(super) mod value_texts;

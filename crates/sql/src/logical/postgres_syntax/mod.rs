@@ -1,0 +1,9 @@
+//! Syntax of PostgreSQL that DataFusion's planner does not know, rewritten into syntax that it knows.
+
+pub(super) mod exact_constants;
+pub(super) mod extreme_of_other;
+pub(super) mod interval_texts;
+pub(super) mod like_escape;
+pub(super) mod list_literal;
+pub(super) mod postgres_words;
+pub(super) mod syntax;

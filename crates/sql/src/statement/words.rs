@@ -1,9 +1,0 @@
-//! Words among tokens.
-
-use datafusion::sql::sqlparser::tokenizer::Token;
-
-/// Whether a token is this word, unquoted.
-pub(super) fn is_word(token: &Token, word: &str) -> bool {
-    let Token::Word(found) = token else { return false };
-    found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word)
-}
