@@ -5,8 +5,8 @@ use std::thread;
 use tidemill_engine::Cause;
 
 use crate::patience::Patience;
-use crate::query::NamedQuery;
 use crate::replacement::{LOOK_MAX, stays};
+use crate::runtime::query::NamedQuery;
 use crate::{QueryState, Session};
 
 impl Session {

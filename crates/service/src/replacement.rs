@@ -9,9 +9,9 @@ use std::time::Duration;
 use tidemill_engine::{Beginning, Cause, inspect};
 use tidemill_sql::{Catalog, Pipeline, SinkInput, Statement, StatementKind, ViewHandle};
 
+use crate::lifecycle::starting::NewQuery;
 use crate::patience::Patience;
-use crate::query::{Identity, NamedQuery};
-use crate::starting::NewQuery;
+use crate::runtime::query::{Identity, NamedQuery};
 use crate::{Error, QueryState, Session};
 
 /// That a new query has caught up is noticed at most this late.

@@ -9,11 +9,11 @@ use tidemill_engine::{Cause, KeptRows, inspect};
 use tidemill_sql::{Pipeline, Planner, Settings, Statement, StatementKind, ViewHandle};
 use tracing::warn;
 
-use crate::catalog_record::StartedQuery;
-use crate::change::Change;
-use crate::query::{Identity, NamedQuery};
-use crate::report::QueryReport;
-use crate::starting::NewQuery;
+use crate::catalog::change::Change;
+use crate::catalog::record::StartedQuery;
+use crate::lifecycle::starting::NewQuery;
+use crate::runtime::query::{Identity, NamedQuery};
+use crate::runtime::report::QueryReport;
 use crate::{Error, QueryState, Runtime, Session};
 
 /// That a query has ended, or that nobody wants to wait for it any more, is noticed at most this late.

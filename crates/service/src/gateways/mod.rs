@@ -1,17 +1,18 @@
-//! Gateways of a server: processes of their own, at which the rows of sources enter.
-//!
-//! A gateway is a runtime like that of the server, with the same definitions, and a clock, a journal and stores of its own. It runs
-//! the parts of the views whose sources enter there. The server starts it, says what to run, and starts it again when it ends; what
-//! it had is in its own journal. Whoever reads such a view asks each gateway for its part.
+//! The processes of a server's gateways, as the server sees them: started, told what to run, asked how they are, started again.
 
-mod changing;
-mod followed_view;
-mod gateway_log;
-mod gateway_process;
-mod own_tables;
-mod refused;
-mod replaced_part;
-mod server_link;
-mod views_at_gateways;
+mod control;
+mod exclusive;
+mod gateway;
+mod gateways;
+mod tables;
 
-pub use gateway_process::serve_gateway;
+pub(crate) use control::{Answer, Order, Replacement};
+pub(crate) use exclusive::Exclusive;
+pub(crate) use gateway::Gateway;
+pub(crate) use gateways::Gateways;
+pub use gateways::{GatewayCommand, GatewaySettings};
+pub use tables::StatusTables;
+
+/// What a gateway's folder contains.
+pub(crate) const JOURNAL: &str = "journal";
+pub(crate) const SOCKET: &str = "readers";

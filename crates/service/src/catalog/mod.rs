@@ -1,0 +1,9 @@
+//! The catalogue that is kept: its newest version, its log, its users, and the plans that are kept for it.
+
+pub(super) mod change;
+pub(super) mod kept_catalog;
+pub(super) mod kept_plans;
+pub(super) mod log;
+pub(super) mod record;
+pub(super) mod transaction;
+pub(super) mod user;
