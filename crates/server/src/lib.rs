@@ -18,39 +18,19 @@
 //! server.stop();
 //! ```
 
-mod active_session;
-mod activity;
 mod authentication;
-mod client_reader;
-mod client_stream;
-mod connections;
-mod conversation;
-mod deadlines;
 mod exposure;
 mod http;
-mod identity;
-mod ignored_settings;
-mod inbox;
 mod log;
-mod login;
 mod measured_plan;
-mod opening;
-mod pg_catalog;
-mod refusal;
+mod postgres;
 mod report;
 mod running;
 mod server;
-mod server_state;
-mod session_settings;
 mod sessions;
-mod spare_descriptor;
-mod statement_timeout;
 mod text_rows;
-mod values;
-mod wire;
-mod workers;
 
 pub use self::http::{HttpOptions, HttpServer, OtlpExporter};
 pub use self::log::{KeptLog, KeptLogLayer};
 pub use self::server::Server;
-pub use self::server_state::ServerOptions;
+pub use self::sessions::server_state::ServerOptions;

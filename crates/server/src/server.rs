@@ -9,16 +9,16 @@ use tidemill_engine::Cause;
 use tidemill_service::Runtime;
 
 use crate::authentication::LoginAttempts;
-use crate::client_reader::ClientReader;
-use crate::client_stream::ClientStream;
-use crate::connections::Connections;
 use crate::exposure::{self, Protection};
-use crate::opening::Opening;
-use crate::refusal;
+use crate::postgres::opening::Opening;
+use crate::postgres::refusal;
+use crate::postgres::spare_descriptor::{SpareDescriptor, is_out_of_descriptors};
 use crate::report::{Report, TOO_MANY_CONNECTIONS};
-use crate::server_state::{ServerOptions, ServerState};
-use crate::spare_descriptor::{SpareDescriptor, is_out_of_descriptors};
-use crate::workers::Workers;
+use crate::sessions::client_reader::ClientReader;
+use crate::sessions::client_stream::ClientStream;
+use crate::sessions::connections::Connections;
+use crate::sessions::server_state::{ServerOptions, ServerState};
+use crate::sessions::workers::Workers;
 
 /// Connections that may be there beside the sessions: those that are being opened or have not proved who they are, and those
 /// that only cancel.

@@ -15,8 +15,8 @@ use tokio::sync::Semaphore;
 
 use super::answer::{Answer, Refusal};
 use crate::authentication::{LoginAttempts, Verifier, hmac, random};
-use crate::identity::Identity;
 use crate::report::{INVALID_AUTHORIZATION, INVALID_PASSWORD, TOO_MANY_CONNECTIONS};
+use crate::sessions::identity::Identity;
 
 /// Headers that are known to be right; then all are forgotten.
 const KNOWN_MAX: usize = 256;

@@ -8,7 +8,7 @@ use tidemill_sql::{ListedRelation, RelationKind, keywords};
 
 use super::answer::{Answer, json, starting};
 use super::shared::HttpState;
-use crate::values::columns;
+use crate::postgres::values::columns;
 
 /// The columns that are described; those of further relations are left out, and the answer says so.
 const COLUMNS_MAX: usize = 20_000;

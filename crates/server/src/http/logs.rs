@@ -21,9 +21,9 @@ use tracing::Level;
 use super::answer::{Answer, Refusal, starting, whole};
 use super::parameters::{bad, parameters};
 use super::shared::HttpState;
-use crate::identity::Identity;
 use crate::log::{KeptLog, LogId, LogRecord};
 use crate::report::{NOT_SUPPORTED, TOO_MANY_CONNECTIONS};
+use crate::sessions::identity::Identity;
 
 const JSON_LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 const EVENTS: &str = "text/event-stream";

@@ -23,8 +23,8 @@ use super::answer::{Answer, Refusal, error, whole};
 use super::handshake::{self, KNOWN_VERSION, VERSION};
 use super::query::{self, Begun, Framing};
 use super::shared::HttpState;
-use crate::identity::Identity;
 use crate::report::Report;
+use crate::sessions::identity::Identity;
 
 const ACCEPT: HeaderName = HeaderName::from_static("sec-websocket-accept");
 /// The longest message of a client: it has nothing to say but that it goes.

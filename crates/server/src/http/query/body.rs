@@ -15,8 +15,8 @@ use tokio::time::{Sleep, sleep};
 
 use super::pieces::PieceReceiver;
 use super::worker::{FinalPiece, LEFT_OUT};
-use crate::connections::end_at_once;
 use crate::http::answer::Answer;
+use crate::sessions::connections::end_at_once;
 
 /// What was said before an answer breaks off gets this time to reach the connection.
 const FLUSH_TIME: Duration = Duration::from_millis(100);

@@ -10,8 +10,8 @@ use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::LeftOut;
 
 use crate::http::answer::error;
+use crate::postgres::values::{Column, columns, write_value};
 use crate::report::Report;
-use crate::values::{Column, columns, write_value};
 
 /// A format of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,9 +26,9 @@ use self::question::Question;
 use self::worker::{FinalPiece, Worker};
 use super::answer::{Answer, Refusal, starting};
 use super::shared::HttpState;
-use crate::connections::end_at_once;
-use crate::identity::Identity;
 use crate::report::{QUERY_CANCELED, TOO_MANY_CONNECTIONS};
+use crate::sessions::connections::end_at_once;
+use crate::sessions::identity::Identity;
 
 /// Answers a question.
 pub(super) async fn answer(request: Request<Incoming>, shared: &HttpState, identity: &Identity) -> Answer {

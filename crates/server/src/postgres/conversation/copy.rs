@@ -1,0 +1,237 @@
+//! Carries out copies.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tidemill_connect::memory::{PushTarget, Pushed};
+use tidemill_engine::Cause;
+use tidemill_engine::arrow::array::{RecordBatch, new_null_array};
+use tidemill_engine::arrow::schema::SchemaRef;
+use tidemill_sql::Statement;
+
+use super::answer::Answer;
+use super::copy_format::{CopyDecoder, CopyFormat};
+use super::copy_statement::CopyStatement;
+use super::push_columns::{chosen, push_target};
+use super::{Conversation, Result, Stop};
+use crate::postgres::wire::Request;
+use crate::report::{BAD_COPY_FORMAT, PROTOCOL_VIOLATION, QUERY_CANCELED, Report, WRONG_OBJECT_TYPE};
+
+/// Bytes of a copy that are looked at together: one that is not longer takes in all of its rows or none.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The most errors that are reported of a copy that leaves them out.
+const TOLD_MAX: usize = 8;
+
+impl Conversation<'_> {
+    pub(super) fn copy(&mut self, statement: &CopyStatement) -> Result<Answer> {
+        let rows = match statement {
+            CopyStatement::Out { query, format } => self.copy_out(query, format)?,
+            CopyStatement::In { source, columns, format } => {
+                self.copy_in(source, columns.as_deref(), format)?
+            }
+        };
+        Ok(Answer::Done(format!("COPY {rows}")))
+    }
+
+    fn copy_out(&mut self, query: &Statement, format: &CopyFormat) -> Result<u64> {
+        let mut rows = match self.execute_statement(query)? {
+            Answer::Rows(rows) => rows,
+            _ => {
+                return Err(
+                    Report::error(WRONG_OBJECT_TYPE, "only a query has rows that can be copied").into()
+                );
+            }
+        };
+        let columns = rows.columns(&[format.is_binary().into()])?.to_vec();
+        self.writer.copy_out(columns.len(), format.is_binary())?;
+        let mut bytes = Vec::new();
+        format.write_begin(&columns, &mut bytes);
+        let mut copied = 0;
+        loop {
+            while let Some(batch) = rows.take(0) {
+                for row in 0..batch.num_rows() {
+                    format.write_row(&columns, &batch, row, &mut bytes);
+                    self.writer.copy_data(&bytes)?;
+                    bytes.clear();
+                }
+                copied += batch.num_rows() as u64;
+            }
+            if rows.is_over() {
+                self.tell_of_missing_rows(&mut rows)?;
+                break;
+            }
+            self.look_at_client(&mut rows)?;
+            rows.advance()?;
+        }
+        format.write_end(&mut bytes);
+        if !bytes.is_empty() {
+            self.writer.copy_data(&bytes)?;
+        }
+        self.writer.copy_done()?;
+        Ok(copied)
+    }
+
+    fn copy_in(&mut self, source: &str, columns: Option<&[String]>, format: &CopyFormat) -> Result<u64> {
+        let mut intake = self.intake(source, columns, format)?;
+        self.writer.copy_in(intake.given.fields().len(), format.is_binary())?;
+        self.writer.flush()?;
+        let (inbox, goes_on) = (self.inbox, self.goes_on());
+        loop {
+            let request = match inbox.take() {
+                Ok(Some(request)) => request,
+                Ok(None) => return Err(Stop::Gone),
+                Err(error) => return Err(Stop::Report(Box::new(Report::from(&error)))),
+            };
+            match request {
+                Request::CopyData(bytes) => intake.take(&bytes, &goes_on)?,
+                Request::CopyDone => break,
+                Request::CopyFail(why) => {
+                    let message = format!("the client cancelled the copy: {why}{}", intake.so_far());
+                    return Err(Report::error(QUERY_CANCELED, message).into());
+                }
+                Request::Flush | Request::Sync => {}
+                _ => {
+                    let message = "the client sent something else in the middle of a copy";
+                    return Err(Report::fatal(PROTOCOL_VIOLATION, message).into());
+                }
+            }
+            if !goes_on() {
+                return Err(Report::error(
+                    QUERY_CANCELED,
+                    format!("the copy was cancelled{}", intake.so_far()),
+                )
+                .into());
+            }
+        }
+        let (rows, left_out) = intake.end(&goes_on)?;
+        for error in left_out.samples.iter().take(TOLD_MAX) {
+            self.writer.report(&Report::warning(BAD_COPY_FORMAT, error.clone()))?;
+        }
+        if left_out.count > 0 {
+            let message = format!("{} lines are wrong and were left out", left_out.count);
+            self.writer.report(&Report::warning(BAD_COPY_FORMAT, message))?;
+        }
+        Ok(rows)
+    }
+
+    fn intake(
+        &self,
+        source: &str,
+        columns: Option<&[String]>,
+        format: &CopyFormat,
+    ) -> std::result::Result<RowPush, Report> {
+        let target = push_target(&self.session, source, "copied")?;
+        let all = Arc::clone(target.schema());
+        let given = match columns {
+            None => all,
+            Some(columns) => Arc::new(
+                all.project(&chosen(&all, columns, "the copy")?)
+                    .map_err(|error| Report::bug(error.to_string()))?,
+            ),
+        };
+        let mut decoder = format.decoder(&given).map_err(Report::from)?;
+        decoder.begin(&format!("COPY {source}"));
+        Ok(RowPush {
+            target,
+            decoder,
+            given,
+            waiting: Vec::new(),
+            leaves_out_errors: format.leaves_out_errors,
+            rows: 0,
+            left_out: LeftOut::default(),
+            pushed: None,
+        })
+    }
+}
+
+/// Lines that were wrong.
+#[derive(Default)]
+struct LeftOut {
+    count: u64,
+    samples: Vec<String>,
+}
+
+/// Rows on their way into a source.
+struct RowPush {
+    target: PushTarget,
+    decoder: CopyDecoder,
+    /// The columns of the copy.
+    given: SchemaRef,
+    /// Bytes that were not looked at yet.
+    waiting: Vec<u8>,
+    leaves_out_errors: bool,
+    rows: u64,
+    left_out: LeftOut,
+    pushed: Option<Pushed>,
+}
+
+impl RowPush {
+    fn take(&mut self, bytes: &[u8], goes_on: &dyn Fn() -> bool) -> std::result::Result<(), Report> {
+        self.waiting.extend(bytes);
+        if self.waiting.len() >= PIECE_BYTES { self.look(false, goes_on) } else { Ok(()) }
+    }
+
+    /// Takes in what waits. If it has an error that is not left out, nothing of it.
+    fn look(&mut self, is_last: bool, goes_on: &dyn Fn() -> bool) -> std::result::Result<(), Report> {
+        let mut batches = VecDeque::new();
+        let waiting = std::mem::take(&mut self.waiting);
+        self.decoder.decode(&waiting, &mut batches).map_err(|cause| self.bad(cause))?;
+        if is_last {
+            self.decoder.finish(&mut batches).map_err(|cause| self.bad(cause))?;
+        }
+        let faults = self.decoder.faults();
+        if let Some(first) = faults.samples.first().filter(|_| !self.leaves_out_errors) {
+            let report = Report::error(BAD_COPY_FORMAT, format!("{first}{}", self.so_far()));
+            return Err(
+                report.with_hint("correct the line, or leave out what is wrong: WITH (ON_ERROR ignore)")
+            );
+        }
+        self.left_out.count += faults.count;
+        let room = TOLD_MAX.saturating_sub(self.left_out.samples.len());
+        self.left_out.samples.extend(faults.samples.into_iter().take(room));
+        for batch in batches {
+            let batch = self.completed(&batch)?;
+            self.pushed = Some(self.target.push(&batch, goes_on).map_err(|cause| self.failed(cause))?);
+            self.rows += batch.num_rows() as u64;
+        }
+        Ok(())
+    }
+
+    /// The rows with all columns of the source.
+    fn completed(&self, batch: &RecordBatch) -> std::result::Result<RecordBatch, Report> {
+        let columns =
+            self.target.schema().fields().iter().map(|field| match batch.column_by_name(field.name()) {
+                Some(column) => Arc::clone(column),
+                None => new_null_array(field.data_type(), batch.num_rows()),
+            });
+        let completed = RecordBatch::try_new(Arc::clone(self.target.schema()), columns.collect());
+        completed.map_err(|error| Report::bug(error.to_string()))
+    }
+
+    /// Takes in the rest, and waits until everything is safe.
+    fn end(mut self, goes_on: &dyn Fn() -> bool) -> std::result::Result<(u64, LeftOut), Report> {
+        self.look(true, goes_on)?;
+        if let Some(pushed) = self.pushed.take() {
+            pushed.settle(goes_on).map_err(|cause| self.failed(cause))?;
+        }
+        Ok((self.rows, self.left_out))
+    }
+
+    fn failed(&self, cause: Cause) -> Report {
+        let report = Report::from(cause);
+        Report { message: format!("{}{}", report.message, self.so_far()), ..report }
+    }
+
+    fn bad(&self, cause: Cause) -> Report {
+        Report { code: BAD_COPY_FORMAT, ..self.failed(cause) }
+    }
+
+    /// What the source has already, for messages.
+    fn so_far(&self) -> String {
+        match self.rows {
+            0 => "; no row was taken in".to_owned(),
+            rows => format!("; the first {rows} rows have been taken in"),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A statement as a client has sent it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use tidemill_service::Role;
+use tidemill_sql::{Parameter, Piece, Statement, StatementKind};
+
+use super::copy_statement::CopyStatement;
+use super::cursor_statement::CursorStatement;
+use super::insert_statement::InsertStatement;
+use super::own_statement::OwnStatement;
+use super::prepare_statement::PrepareStatement;
+use crate::report::Report;
+use crate::sessions::identity::{self, Identity};
+
+/// A statement: of the language, or one that only sessions of PostgreSQL's clients have.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    Own(OwnStatement),
+    Copy(CopyStatement),
+    Insert(InsertStatement),
+    Cursor(CursorStatement),
+    Prepare(PrepareStatement),
+    Statement(Box<Statement>),
+    /// A query that was prepared, with the values of its parameters.
+    Prepared(Arc<Statement>, Arc<[Parameter]>),
+    /// `SET LOCAL` of a setting of the language: the statement without `LOCAL`.
+    SetLocal(Box<Statement>),
+}
+
+/// Whether other sessions may see the text of a statement.
+fn is_shown(kind: &StatementKind) -> bool {
+    match kind {
+        StatementKind::Explain { statement, .. } => is_shown(&statement.kind),
+        StatementKind::Set { .. } => false,
+        kind => !kind.is_definition(),
+    }
+}
+
+impl Wanted {
+    /// The role that it needs.
+    pub fn needed_role(&self, identity: &Identity) -> Role {
+        match self {
+            Wanted::Own(OwnStatement::User(statement)) => statement.needed_role(identity),
+            // What is executed is looked at for itself.
+            Wanted::Own(_) | Wanted::Prepare(_) => Role::Reader,
+            // An input of a sink is a definition, which is looked at once it is known to be one.
+            Wanted::Copy(CopyStatement::In { .. }) | Wanted::Insert(_) => Role::Writer,
+            Wanted::Statement(_)
+            | Wanted::Prepared(..)
+            | Wanted::SetLocal(_)
+            | Wanted::Copy(CopyStatement::Out { .. })
+            | Wanted::Cursor(_) => {
+                self.query().map_or(Role::Reader, |query| identity::needed_role(&query.kind))
+            }
+        }
+    }
+
+    /// Whether it waits for nothing but its turn among the queries that are planned and computed. Definitions wait for what they start, and
+    /// rows that are pushed wait for room.
+    pub fn is_answered_at_once(&self) -> bool {
+        match self {
+            Wanted::Own(own) => !matches!(own, OwnStatement::Commit),
+            Wanted::Copy(CopyStatement::In { .. }) | Wanted::Insert(_) => false,
+            Wanted::Statement(statement) => !statement.kind.is_definition(),
+            _ => true,
+        }
+    }
+
+    /// The statement of the language that it executes.
+    pub fn query(&self) -> Option<&Statement> {
+        match self {
+            Wanted::Statement(statement) | Wanted::SetLocal(statement) => Some(statement),
+            Wanted::Prepared(query, _) => Some(query),
+            Wanted::Copy(CopyStatement::Out { query, .. }) => Some(query),
+            Wanted::Insert(InsertStatement { query, .. }) => Some(query),
+            Wanted::Cursor(CursorStatement::Declare { query, .. }) => Some(query),
+            Wanted::Own(_) | Wanted::Copy(_) | Wanted::Cursor(_) | Wanted::Prepare(_) => None,
+        }
+    }
+
+    /// What other sessions see of it; `None`: nothing, because it is done at once. Of a definition they see the first two words: the
+    /// rest may contain passwords.
+    pub fn shown(&self) -> Option<Cow<'_, str>> {
+        let query = match self {
+            Wanted::Copy(CopyStatement::In { .. }) => return Some("COPY ... FROM STDIN".into()),
+            Wanted::Insert(InsertStatement { source, .. }) => {
+                return Some(format!("INSERT INTO {source} ...").into());
+            }
+            other => other.query()?,
+        };
+        Some(if is_shown(&query.kind) {
+            Cow::Borrowed(&query.text)
+        } else {
+            query.text.split_whitespace().take(2).chain(["..."]).collect::<Vec<_>>().join(" ").into()
+        })
+    }
+
+    /// The query, if it can be executed any number of times without anything but its values being different: it calls nothing that
+    /// changes a setting, and its plan does not depend on them.
+    pub fn repeatable_query(&self) -> Option<&Statement> {
+        match self {
+            Wanted::Statement(statement)
+                if matches!(statement.kind, StatementKind::Query(..))
+                    && !statement.has_constant_parameters() =>
+            {
+                statement.setting_calls().is_ok_and(|calls| calls.is_empty()).then_some(statement)
+            }
+            _ => None,
+        }
+    }
+
+    /// The same with values in the place of parameters.
+    pub fn bind(&self, values: &[Parameter]) -> Result<Wanted, Report> {
+        let values: Vec<Option<Parameter>> = values.iter().cloned().map(Some).collect();
+        let mut bound = self.clone();
+        if let Wanted::Statement(query)
+        | Wanted::Copy(CopyStatement::Out { query, .. })
+        | Wanted::Insert(InsertStatement { query, .. })
+        | Wanted::Cursor(CursorStatement::Declare { query, .. }) = &mut bound
+        {
+            **query = query.bind(&values).map_err(Report::from)?;
+        }
+        Ok(bound)
+    }
+
+    pub fn read(piece: &Piece) -> Result<Wanted, Report> {
+        let words = piece.words();
+        if let Some(copy) = CopyStatement::read(piece, &words) {
+            return copy.map(Wanted::Copy);
+        }
+        if let Some(insert) = InsertStatement::read(piece, &words) {
+            return insert.map(Wanted::Insert);
+        }
+        if let Some(cursor) = CursorStatement::read(piece, &words) {
+            return cursor.map(Wanted::Cursor);
+        }
+        if let Some(prepare) = PrepareStatement::read(piece, &words) {
+            return prepare.map(Wanted::Prepare);
+        }
+        match OwnStatement::read(&words) {
+            Some(Ok(own)) => Ok(Wanted::Own(own)),
+            Some(Err(report)) => Err(report),
+            None => {
+                let is = |at: usize, word: &str| {
+                    words.get(at).is_some_and(|given| given.eq_ignore_ascii_case(word))
+                };
+                let scope = is(0, "SET") && words.len() > 3 && (is(1, "LOCAL") || is(1, "SESSION"));
+                let read = if scope { piece.without(1).read() } else { piece.read() };
+                let statement = Box::new(read.map_err(|error| Report::of_reading(&error))?);
+                Ok(if scope && is(1, "LOCAL") {
+                    Wanted::SetLocal(statement)
+                } else {
+                    Wanted::Statement(statement)
+                })
+            }
+        }
+    }
+}
