@@ -3,6 +3,7 @@
 //! They know nothing of SQL. The planner of a query (the `sql` crate, or an application) gives each of them rows whose
 //! columns are already computed, and assigns the roles of the columns.
 
+pub mod changes;
 pub mod count_windows;
 pub mod event_order;
 pub mod forward;

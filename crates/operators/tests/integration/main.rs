@@ -1,6 +1,7 @@
 //! All integration tests of this package in one binary, so that they are linked once.
 
 mod aggregates;
+mod changes;
 mod count_windows;
 mod cycles;
 mod interval_join;
