@@ -58,11 +58,11 @@ pub(crate) struct Points {
     pub grid: Option<Grid>,
 }
 
-/// What is known about each row of a table.
+/// What is known about each row of a table, or of a changelog.
 pub(crate) struct TableRows {
-    /// The cycle that replaced the row.
+    /// The cycle that replaced the row, took it back, or stored it again.
     pub ended: Box<[AtomicU64]>,
-    /// How many keys came before the row's key.
+    /// How many keys of a table came before the row's key, or how many rows of a changelog came before the row.
     pub ordinals: Box<[AtomicU64]>,
 }
 
@@ -105,7 +105,7 @@ impl Chunk {
         let count = rows.num_rows();
         let back = if config.key.is_some() { count } else { 0 };
         let back = (0..back).map(|_| AtomicU32::new(0)).collect();
-        let table = (config.contents == Contents::LastOfKey).then(|| TableRows {
+        let table = (config.contents != Contents::AllRows).then(|| TableRows {
             ended: (0..count).map(|_| AtomicU64::new(NEVER)).collect(),
             ordinals: (0..count).map(|_| AtomicU64::new(0)).collect(),
         });
@@ -142,6 +142,15 @@ impl Chunk {
         if let Some(points) = self.points.as_mut().filter(|points| points.grid.is_none()) {
             points.grid = Grid::new(&points.x, &points.y, &points.area);
             self.bytes = self.count_bytes();
+        }
+    }
+
+    /// The place of a row in the order of the store.
+    pub fn order(&self, row: usize) -> u64 {
+        match (&self.table, &self.numbers) {
+            (Some(table), _) => table.ordinals[row].load(Ordering::Relaxed),
+            (None, Some(numbers)) => numbers[row],
+            (None, None) => self.first + row as u64,
         }
     }
 

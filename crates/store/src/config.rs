@@ -1,8 +1,12 @@
 //! What a store holds, and how much of it.
 
-use arrow_schema::{DataType, SchemaRef};
-use tidemill_core::Cause;
+use std::sync::Arc;
 
+use arrow_schema::{DataType, Fields, Schema, SchemaRef};
+use tidemill_core::Cause;
+use tidemill_core::changes::weight_field;
+
+use crate::changes::RowEquality;
 use crate::columns;
 use crate::fragmentation::{FRAGMENTS_MAX, FragmentBy, Fragmentation};
 
@@ -13,6 +17,9 @@ pub enum Contents {
     AllRows,
     /// The last row of each key, in the order in which the keys first came. Without key columns there is one row.
     LastOfKey,
+    /// A relation whose rows come and go, as a changelog says: a multiset of rows, in the order in which they came. What is stored
+    /// has one more column than what is shown, [`WEIGHT`](tidemill_core::changes::WEIGHT). A key need not be unique.
+    Changes,
 }
 
 /// How much a store holds.
@@ -116,10 +123,24 @@ impl StoreConfig {
         if self.retention.time.is_some() && self.time.is_none() {
             return Err(Cause::user("rows can only be kept for a time if one of their columns is a time"));
         }
-        if self.contents == Contents::LastOfKey && self.retention.time.is_some() {
-            return Err(Cause::user(
-                "a table keeps the last row of each key, so it cannot drop rows by time",
-            ));
+        if self.retention.time.is_some() {
+            match self.contents {
+                Contents::AllRows => {}
+                Contents::LastOfKey => {
+                    return Err(Cause::user(
+                        "a table keeps the last row of each key, so it cannot drop rows by time",
+                    ));
+                }
+                Contents::Changes => {
+                    return Err(Cause::user(
+                        "rows that are taken back later cannot be dropped by time before; filter them by their time \
+                         instead: WHERE at > now() - INTERVAL '1 hour'",
+                    ));
+                }
+            }
+        }
+        if self.contents == Contents::Changes {
+            RowEquality::new(&self.shown())?;
         }
         self.check_fragments()?;
         let wrong = |column: usize, what: &str| {
@@ -137,6 +158,33 @@ impl StoreConfig {
             Some(column) => Err(wrong(*column, "a coordinate")),
             None => Ok(()),
         }
+    }
+
+    /// Returns the columns of what is stored: those that are shown, and of [`Contents::Changes`] also the weights.
+    ///
+    /// ```
+    /// use tidemill_core::arrow::schema::{DataType, Field, Schema};
+    /// use tidemill_core::changes::weight_field;
+    /// use tidemill_store::{Contents, StoreConfig};
+    ///
+    /// let name = Field::new("name", DataType::Utf8, false);
+    /// let config = StoreConfig::new(&Schema::new(vec![name.clone()]).into());
+    /// assert_eq!(config.input(), config.schema);
+    /// let config = StoreConfig { contents: Contents::Changes, ..config };
+    /// assert_eq!(config.input(), Schema::new(vec![name, weight_field()]).into());
+    /// ```
+    pub fn input(&self) -> SchemaRef {
+        if self.contents != Contents::Changes {
+            return self.schema.clone();
+        }
+        let fields = self.schema.fields().iter().cloned().chain([Arc::new(weight_field())]);
+        Arc::new(Schema::new_with_metadata(fields.collect::<Fields>(), self.schema.metadata().clone()))
+    }
+
+    /// The columns that readers see: of a fragment, all but the numbers of its rows.
+    pub(crate) fn shown(&self) -> Fields {
+        let fields = self.schema.fields();
+        fields.iter().take(self.numbers.unwrap_or(fields.len())).cloned().collect()
     }
 
     fn check_fragments(&self) -> Result<(), Cause> {

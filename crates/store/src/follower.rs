@@ -104,6 +104,17 @@ impl Follower {
     /// [`Cause::resource`] if so many cycles have come since the last look that the store no longer keeps the version
     /// after the last one given. The changes in between cannot be known any more.
     pub fn next_change(&mut self) -> Result<Option<Change>, Cause> {
+        loop {
+            match self.change()? {
+                // Its rows were replaced by equal ones, or what it added was taken back in it.
+                Some(change) if change.removed.is_empty() && change.added.is_empty() => {}
+                change => return Ok(change),
+            }
+        }
+    }
+
+    /// What the next cycle has changed that had rows.
+    fn change(&mut self) -> Result<Option<Change>, Cause> {
         let newest = self.reader.latest();
         let given = match &self.progress {
             Progress::Nothing => return self.begin(newest),
@@ -193,6 +204,7 @@ fn change(newest: &Version, before: &Given, cycle: u64, marks: &[Mark]) -> Resul
             let all = Selection::default();
             (dropped.select(&all)?.batches, added.select(&all)?.batches)
         }
+        Contents::Changes => changed(&added, marks)?,
         Contents::LastOfKey => replaced(&rows(before.cycle, &|_, before| before), &added)?,
     };
     Ok(Change { cycle, removed, added })
@@ -204,6 +216,23 @@ fn behind(cycle: u64, next: &Mark) -> Cause {
          longer kept; read faster, or keep more versions: WITH (retain_versions = 100000)",
         next.cycle
     ))
+}
+
+/// The rows of a changelog that a cycle has taken back, and those that have come. `stored` has the latter and those that were stored
+/// again.
+fn changed(stored: &Version, marks: &[Mark]) -> Result<(Vec<RecordBatch>, Vec<RecordBatch>), Cause> {
+    let (mut removed, mut added) = (Vec::new(), stored.clone());
+    for ((fragment, mark), added) in stored.fragments.iter().zip(marks).zip(&mut added.fragments) {
+        added.first = added.first.max(mark.came);
+        for number in mark.taken.iter().flat_map(|taken| taken.iter()) {
+            let chunk = fragment.chunks().find(*number);
+            let chunk = chunk.ok_or_else(|| Cause::bug("a row that was taken back is not kept"))?;
+            removed.push(StoredRow { chunk, row: (number - chunk.first) as usize });
+        }
+    }
+    let all = Selection::default();
+    let removed = stored.gather_in_batches(removed, &all, &mut |_| Ok(()))?;
+    Ok((removed, added.select(&all)?.batches))
 }
 
 /// The rows of a table that new ones replace, and the new ones. Rows that were only stored again are in neither.

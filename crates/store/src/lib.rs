@@ -11,6 +11,9 @@
 //! The rows can be divided among [fragments](Fragmentation), each with a writer on a thread of its own. Readers see one
 //! store: all fragments at the same cycle, and the rows in the same order. A [`StoreSink`] writes both kinds.
 //!
+//! Rows that come and go are a changelog ([`Contents::Changes`]): a row that is taken back stays in its chunk, with the cycle
+//! that ended it, until no version shows it. An index leads the writer from the hash of a whole row to its copies.
+//!
 //! ```
 //! use std::sync::Arc;
 //! use tidemill_core::arrow::array::{Float64Array, Int64Array, RecordBatch};
@@ -39,6 +42,7 @@
 //! ```
 
 mod area;
+mod changes;
 mod chunk;
 mod chunk_fields;
 mod chunk_files;
@@ -68,10 +72,13 @@ mod sink;
 mod snapshot;
 mod store_memory;
 mod store_state;
+mod stored_again;
+mod stored_changes;
 mod strict_limits;
 mod turns;
 mod version;
 mod version_cell;
+mod weights;
 mod writer;
 
 pub use area::{Area, distance};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// The rows of a version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// The cycle after which it was published.
     pub cycle: u64,
@@ -13,6 +13,18 @@ pub(crate) struct Mark {
     pub end: u64,
     /// The largest time of its rows and of all rows before.
     pub latest: i64,
+    /// The number of the first row that came with it. Those between the end of the version before and this one were stored
+    /// again. Only of a changelog.
+    pub came: u64,
+    /// The numbers of the rows that it has taken back. Only of a changelog.
+    pub taken: Option<Arc<[u64]>>,
+}
+
+impl Mark {
+    /// The bytes that it holds besides itself.
+    pub fn bytes(&self) -> usize {
+        self.taken.as_ref().map_or(0, |taken| size_of_val(&**taken))
+    }
 }
 
 const BLOCK: usize = 256;
@@ -71,20 +83,20 @@ impl Marks {
             Some(block) => &block[if blocks == 0 { self.gone } else { 0 }..],
             None => &self.last,
         };
-        marks.get(marks.partition_point(is_before)).copied()
+        marks.get(marks.partition_point(is_before)).cloned()
     }
 
     /// The last mark for which `is_before` holds, which must hold for no mark behind one for which it does not.
     pub fn last_before(&self, is_before: impl Fn(&Mark) -> bool) -> Option<Mark> {
         let in_last = self.last.partition_point(&is_before);
         if in_last > 0 {
-            return Some(self.last[in_last - 1]);
+            return Some(self.last[in_last - 1].clone());
         }
         let blocks = self.full.partition_point(|block| is_before(&block[0]));
         let block = &self.full[blocks.checked_sub(1)?];
         let skipped = if blocks == 1 { self.gone } else { 0 };
         let found = skipped + block[skipped..].partition_point(&is_before);
-        (found > skipped).then(|| block[found - 1])
+        (found > skipped).then(|| block[found - 1].clone())
     }
 }
 
@@ -98,8 +110,8 @@ mod tests {
     fn marks_are_found_as_in_a_queue() {
         let (mut marks, mut queue) = (Marks::default(), VecDeque::new());
         for cycle in (0..3000).step_by(2) {
-            let mark = Mark { cycle, first: 0, end: cycle, latest: 0 };
-            marks.push(mark);
+            let mark = Mark { cycle, end: cycle, ..Mark::default() };
+            marks.push(mark.clone());
             queue.push_back(mark);
             while queue.len() > 700 {
                 queue.pop_front();
@@ -110,9 +122,9 @@ mod tests {
                 (queue.len(), queue.front(), queue.back())
             );
             for asked in [0, 1, cycle / 2, cycle.saturating_sub(1399), cycle, cycle + 1] {
-                let expected = queue.iter().rfind(|mark| mark.cycle <= asked).copied();
+                let expected = queue.iter().rfind(|mark| mark.cycle <= asked).cloned();
                 assert_eq!(marks.last_before(|mark| mark.cycle <= asked), expected, "{asked} at {cycle}");
-                let expected = queue.iter().find(|mark| mark.cycle > asked).copied();
+                let expected = queue.iter().find(|mark| mark.cycle > asked).cloned();
                 assert_eq!(marks.first_after(asked), expected, "after {asked} at {cycle}");
             }
         }

@@ -6,7 +6,7 @@ use crate::chunk_fields::damaged;
 use crate::chunk_files::ChunkPlace;
 use crate::fragmentation::FRAGMENTS_MAX;
 use crate::fragments::VERSION as FRAGMENTS_VERSION;
-use crate::snapshot::{TABLE, VERSION, WHOLE_VERSION};
+use crate::snapshot::{CHANGES, TABLE, VERSION, WHOLE_VERSION};
 
 /// The places of all complete chunks that a snapshot names, in its order. None if its rows are in the snapshot itself.
 ///
@@ -43,12 +43,20 @@ fn read_store(
     reader: &mut SnapshotReader<'_>,
     places: &mut Vec<ChunkPlace>,
 ) -> Result<(), Cause> {
-    let is_table = reader.text()?.starts_with(TABLE);
+    let definition = reader.text()?;
+    let has_changes = definition.starts_with(CHANGES);
+    let is_table = has_changes || definition.starts_with(TABLE);
     let _: Option<u64> = State::read(reader)?;
     let _: ((u64, u64, i64), (i64, u64, u64)) = State::read(reader)?;
     let _: (u64, u64) = State::read(reader)?;
+    if has_changes {
+        let _came = reader.u64()?;
+    }
     for _ in 0..reader.u64()? {
         let _: (u64, u64, u64, i64) = State::read(reader)?;
+        if has_changes {
+            let _: (u64, Vec<u64>) = State::read(reader)?;
+        }
     }
     for _ in 0..reader.u64()? {
         match version {

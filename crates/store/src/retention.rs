@@ -10,7 +10,7 @@ use crate::writer::{SPARE_ROWS, StoreWriter};
 impl StoreWriter {
     /// Drops the chunks that are too old or too many for the newest version.
     pub(crate) fn drop_old_rows(&mut self) {
-        if self.shared.config.contents == Contents::LastOfKey {
+        if self.shared.config.contents != Contents::AllRows {
             self.first = self.cleaned;
             return;
         }
@@ -34,6 +34,7 @@ impl StoreWriter {
 
     /// Notes the newest version, and forgets the oldest ones if there are too many, or if they hold too much.
     pub(crate) fn keep_version(&mut self, mark: Mark) {
+        self.mark_bytes += mark.bytes();
         self.marks.push(mark);
         let retention = &self.shared.config.retention;
         let (bytes_max, versions_max) = (retention.bytes_max, retention.versions_max.max(1));
@@ -48,13 +49,15 @@ impl StoreWriter {
     }
 
     fn drop_version(&mut self) {
-        self.gone = self.marks.oldest().map(|mark| mark.cycle);
+        let oldest = self.marks.oldest();
+        self.mark_bytes -= oldest.map_or(0, Mark::bytes);
+        self.gone = oldest.map(|mark| mark.cycle);
         self.marks.pop_oldest();
     }
 
-    /// Whether earlier versions hold more of a table than the newest.
+    /// Whether earlier versions hold more of a table, or of a changelog, than the newest.
     fn is_mostly_outdated(&self) -> bool {
-        self.shared.config.contents == Contents::LastOfKey
+        self.shared.config.contents != Contents::AllRows
             && self.next - self.held_from() > 4 * self.keys + 2 * SPARE_ROWS
     }
 
@@ -68,9 +71,9 @@ impl StoreWriter {
         }
     }
 
-    /// The bytes of all chunks that it holds.
+    /// The bytes of all chunks that it holds, and of what versions have besides.
     pub(crate) fn bytes(&self) -> usize {
-        self.complete_bytes + self.open_bytes()
+        self.complete_bytes + self.open_bytes() + self.mark_bytes
     }
 
     fn open_bytes(&self) -> usize {

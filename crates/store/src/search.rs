@@ -75,7 +75,7 @@ impl Version {
             stored.extend(fragment.rows(selection, &mut work, pause)?);
         }
         let batches = match contents {
-            Contents::AllRows => self.gather_in_batches(stored, selection, pause)?,
+            Contents::AllRows | Contents::Changes => self.gather_in_batches(stored, selection, pause)?,
             Contents::LastOfKey => {
                 pause(self.bytes_of(&stored, selection))?;
                 Vec::from_iter(self.gather(stored, selection)?)
@@ -149,15 +149,17 @@ impl FragmentVersion {
     ) -> Result<Option<StoredRow<'_>>, Cause> {
         let pause: &mut Pause<'_> = &mut |_| Ok(());
         if let Some(stored) = self.rows_of_key(key, selection, true, work, pause)? {
-            return Ok(stored.last().copied());
+            return Ok(stored.into_iter().max_by_key(StoredRow::order));
         }
         work.by_key = false;
-        let mut last = None;
-        self.visit(selection, work, pause, |row| last = Some(row))?;
-        Ok(last)
+        let mut newest: Option<StoredRow<'_>> = None;
+        self.visit(selection, work, pause, |row| {
+            newest = newest.into_iter().chain([row]).max_by_key(StoredRow::order);
+        })?;
+        Ok(newest)
     }
 
-    /// The rows of a key that meet the other conditions, or only the newest of them, in the order of their numbers.
+    /// The rows of a key that meet the other conditions, or at least the newest of them, in the order of their numbers.
     /// `None`: the index does not know all of them any more.
     fn rows_of_key(
         &self,
@@ -193,7 +195,13 @@ impl FragmentVersion {
                 && chunk.is_in_area(row, selection.area.as_ref());
             if is_wanted && last_chunk.as_ref().is_some_and(|(_, equality)| equality.is_equal(row, 0)) {
                 stored.push(StoredRow { chunk, row });
-                if only_newest || self.shared.config.contents == Contents::LastOfKey {
+                let is_last = match self.shared.config.contents {
+                    Contents::AllRows => only_newest,
+                    Contents::LastOfKey => true,
+                    // A row that came earlier may have been stored again.
+                    Contents::Changes => false,
+                };
+                if is_last {
                     break;
                 }
             }

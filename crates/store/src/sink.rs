@@ -29,12 +29,13 @@ use crate::writer::StoreWriter;
 /// ```
 pub struct StoreSink {
     store: Restored,
-    schema: SchemaRef,
+    /// The columns of what it receives.
+    input: SchemaRef,
     pending: VecDeque<(u64, Vec<RecordBatch>)>,
 }
 
 impl StoreSink {
-    /// A sink for rows of the configuration's columns, and the handle to read the store.
+    /// A sink for rows of the columns of [`StoreConfig::input`], and the handle to read the store.
     ///
     /// # Errors
     /// As for [`StoreWriter::new`] and [`FragmentedWriter::new`].
@@ -68,18 +69,22 @@ impl StoreSink {
     }
 
     fn of(store: Restored, reader: &StoreReader) -> StoreSink {
-        StoreSink { store, schema: reader.config().schema.clone(), pending: VecDeque::new() }
+        StoreSink { store, input: reader.config().input(), pending: VecDeque::new() }
     }
 
     /// Stores the rows that are there before the first cycle, as for [`StoreWriter::begin_with`]. A store with fragments, which has
     /// no such rows, stays as it is.
     ///
     /// # Errors
-    /// As for [`StoreWriter::begin_with`], and if the rows do not have the store's columns.
+    /// As for [`StoreWriter::begin_with`], and if the rows do not have the store's columns; [`Cause::user`] if it has fragments and
+    /// would have to take such rows back later.
     pub fn begin_with(&mut self, rows: &RecordBatch) -> Result<(), Cause> {
         match &mut self.store {
-            Restored::One(store) => store.begin_with(&renamed(rows, &self.schema)?),
-            Restored::Fragments(_) => Ok(()),
+            Restored::One(store) => {
+                let schema = store.config().schema.clone();
+                store.begin_with(&renamed(rows, &schema)?)
+            }
+            Restored::Fragments(store) => store.begin_with(rows),
         }
     }
 
@@ -114,7 +119,7 @@ impl Sink for StoreSink {
     }
 
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
-        let schema = &self.schema;
+        let schema = &self.input;
         let batches = output.streams.into_iter().flatten().filter(|batch| !batch.is_empty());
         let renamed = batches.map(|batch| renamed(&batch.rows, schema));
         let rows = renamed.collect::<Result<_, Cause>>()?;

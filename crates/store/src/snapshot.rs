@@ -8,7 +8,7 @@ use tidemill_core::{Cause, SnapshotReader, SnapshotWriter, State};
 use crate::chunk::Chunk;
 use crate::chunk_fields::damaged;
 use crate::chunk_files::{ChunkFiles, ChunkPlace};
-use crate::config::StoreConfig;
+use crate::config::{Contents, StoreConfig};
 use crate::kept_chunks::{keep, kept_chunk};
 use crate::marks::Mark;
 use crate::reader::StoreReader;
@@ -20,6 +20,8 @@ pub(crate) const WHOLE_VERSION: u8 = 1;
 pub(crate) const VERSION: u8 = 3;
 /// With this begins the [`fingerprint`] of a table, whose chunks say which rows were replaced.
 pub(crate) const TABLE: &str = "LastOfKey ";
+/// With this begins that of a changelog, whose versions also say which rows have come and which were taken back.
+pub(crate) const CHANGES: &str = "Changes ";
 
 impl StoreWriter {
     /// Writes all versions that can be read. Chunks that are complete, and were not before the last snapshot, are written to
@@ -44,9 +46,16 @@ impl StoreWriter {
         self.newest_cycle.write(writer);
         ((self.first, self.next, self.latest), (self.opened_at, self.keys, self.cleaned)).write(writer);
         (self.rows_dropped, self.chunks_dropped).write(writer);
+        let has_changes = self.shared.config.contents == Contents::Changes;
+        if has_changes {
+            writer.u64(self.came);
+        }
         writer.u64(self.marks.len() as u64);
         for mark in self.marks.iter() {
             (mark.cycle, mark.first, mark.end, mark.latest).write(writer);
+            if has_changes {
+                (mark.came, mark.taken.as_deref().unwrap_or_default().to_vec()).write(writer);
+            }
         }
         let (complete, oldest) = (self.chunks.complete.as_slice(), self.oldest_cycle());
         writer.u64(complete.len() as u64);
@@ -93,9 +102,18 @@ impl StoreWriter {
         ((store.first, store.next, store.latest), (store.opened_at, store.keys, store.cleaned)) =
             State::read(reader)?;
         (store.rows_dropped, store.chunks_dropped) = State::read(reader)?;
+        let has_changes = store.shared.config.contents == Contents::Changes;
+        if has_changes {
+            store.came = reader.u64()?;
+        }
         for _ in 0..reader.u64()? {
             let (cycle, first, end, latest) = State::read(reader)?;
-            store.marks.push(Mark { cycle, first, end, latest });
+            let (came, taken): (u64, Vec<u64>) =
+                if has_changes { State::read(reader)? } else { Default::default() };
+            let taken = (!taken.is_empty()).then(|| taken.into());
+            let mark = Mark { cycle, first, end, latest, came, taken };
+            store.mark_bytes += mark.bytes();
+            store.marks.push(mark);
         }
         store.gone = match store.marks.oldest() {
             Some(oldest) => Some(oldest.cycle.saturating_sub(1)),
@@ -114,6 +132,7 @@ impl StoreWriter {
         store.shown_bytes = shown;
         store.chunks.open = open;
         store.link_restored()?;
+        store.index_restored_rows()?;
         store.publish();
         Ok((store, handle))
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::changes::RowEquality;
 use crate::chunk_list::ChunkList;
 use crate::config::StoreConfig;
 use crate::key_index::KeyIndex;
@@ -13,6 +14,8 @@ use crate::version_cell::VersionCell;
 pub(crate) struct StoreState {
     pub config: StoreConfig,
     pub hasher: Option<KeyHasher>,
+    /// Compares the rows of a changelog.
+    pub rows: Option<RowEquality>,
     /// The newest version.
     pub current: VersionCell<Published>,
     /// The chunks of the newest version, or of the next: all rows that the index of keys leads to.
@@ -72,7 +75,7 @@ pub struct StoreStatistics {
     pub chunks: usize,
     /// The bytes of their columns, and of what is kept for each row.
     pub bytes: usize,
-    /// The bytes of the index of keys.
+    /// The bytes of the index of keys, and of that of the rows of a changelog.
     pub index_bytes: usize,
     /// How many versions can be read.
     pub versions: usize,

@@ -26,7 +26,7 @@ pub(crate) fn too_many_bytes(bytes: usize, bytes_max: usize) -> Cause {
 
 pub(crate) fn too_many_rows(contents: Contents, rows: u64, rows_max: usize) -> Cause {
     Cause::resource(match contents {
-        Contents::AllRows => format!(
+        Contents::AllRows | Contents::Changes => format!(
             "the result has {rows} rows in memory, but at most {rows_max} are allowed; raise max_result_rows, or write \
              to a file"
         ),

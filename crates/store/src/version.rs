@@ -1,7 +1,6 @@
 //! A version of a store: its rows after some cycle. It does not change.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use arrow_schema::SchemaRef;
 use tidemill_core::Cause;
@@ -35,11 +34,7 @@ pub(crate) struct StoredRow<'a> {
 impl StoredRow<'_> {
     /// Orders the rows of a store: those of a table by when their keys first came, any other as they came.
     pub fn order(&self) -> u64 {
-        match (&self.chunk.table, &self.chunk.numbers) {
-            (Some(table), _) => table.ordinals[self.row].load(Ordering::Relaxed),
-            (None, Some(numbers)) => numbers[self.row],
-            (None, None) => self.chunk.first + self.row as u64,
-        }
+        self.chunk.order(self.row)
     }
 }
 

@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrow_array::{RecordBatch, UInt32Array};
-use arrow_select::take::take_record_batch;
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use tidemill_core::{Cause, MemoryAccount};
 
-use crate::chunk::{Chunk, NEVER, bytes_of, too_large};
+use crate::changes::{RowEquality, RowIndex};
+use crate::chunk::{Chunk, bytes_of};
 use crate::chunk_list::ChunkList;
 use crate::config::{Contents, Retention, StoreConfig};
 use crate::key_index::KeyIndexWriter;
@@ -17,8 +18,10 @@ use crate::marks::{Mark, Marks};
 use crate::reader::StoreReader;
 use crate::store_memory::StoreMemory;
 use crate::store_state::{Published, StoreState, StoreStatistics};
+use crate::stored_again::StoredAgain;
 use crate::strict_limits::{too_many_bytes, too_many_rows};
 use crate::version_cell::VersionCell;
+use crate::weights::weighted;
 
 /// A chunk is complete when it has this many rows.
 pub(crate) const CHUNK_ROWS: usize = 1 << 14;
@@ -27,7 +30,7 @@ const CHUNK_BYTES: usize = 4 << 20;
 /// Pieces of the open chunk are merged up to this many rows.
 const PIECE_ROWS: usize = 1 << 10;
 /// How many rows ahead the index's memory is fetched.
-const AHEAD: usize = 16;
+pub(crate) const AHEAD: usize = 16;
 /// How many rows of a table may be outdated, however small it is.
 pub(crate) const SPARE_ROWS: u64 = 1 << 16;
 
@@ -38,6 +41,10 @@ pub struct StoreWriter {
     pub(crate) shared: Arc<StoreState>,
     pub(crate) chunks: ChunkList,
     pub(crate) index: Option<KeyIndexWriter>,
+    /// The copies of each row of a changelog.
+    pub(crate) rows: Option<RowIndex>,
+    /// The columns of the rows that it is given.
+    pub(crate) input: SchemaRef,
     pub(crate) marks: Marks,
     pub(crate) newest_cycle: Option<u64>,
     /// The last cycle whose version was dropped, or may have been.
@@ -50,13 +57,17 @@ pub struct StoreWriter {
     pub(crate) latest: i64,
     /// The largest time when the open chunk began.
     pub(crate) opened_at: i64,
-    /// How many keys a table has.
+    /// How many keys a table has, or how many rows a changelog comes to.
     pub(crate) keys: u64,
-    /// The rows of a table before this number are outdated or were stored again.
+    /// How many rows have come in a changelog.
+    pub(crate) came: u64,
+    /// The rows of a table or of a changelog before this number are outdated or were stored again.
     pub(crate) cleaned: u64,
     /// The bytes of all complete chunks, and of those that the newest version has.
     pub(crate) complete_bytes: usize,
     pub(crate) shown_bytes: usize,
+    /// The bytes of what versions say about rows that were taken back.
+    pub(crate) mark_bytes: usize,
     pub(crate) rows_dropped: u64,
     pub(crate) chunks_dropped: u64,
 }
@@ -70,6 +81,9 @@ impl StoreWriter {
         config.check()?;
         let hasher = config.key.as_ref().map(|key| KeyHasher::new(&config.schema, key)).transpose()?;
         let index = hasher.is_some().then(KeyIndexWriter::new);
+        let has_changes = config.contents == Contents::Changes;
+        let rows = has_changes.then(|| RowEquality::new(&config.shown())).transpose()?;
+        let input = config.input();
         let published = Published {
             chunks: Arc::default(),
             index: index.as_ref().map(KeyIndexWriter::index),
@@ -82,11 +96,13 @@ impl StoreWriter {
         };
         let (current, staged) = (VersionCell::new(published), VersionCell::new(ChunkList::default()));
         let memory = StoreMemory::default();
-        let shared = Arc::new(StoreState { config, hasher, current, staged, memory });
+        let shared = Arc::new(StoreState { config, hasher, rows, current, staged, memory });
         let writer = StoreWriter {
             shared: shared.clone(),
             chunks: ChunkList::default(),
             index,
+            rows: has_changes.then(RowIndex::new),
+            input,
             marks: Marks::default(),
             newest_cycle: None,
             gone: None,
@@ -95,9 +111,11 @@ impl StoreWriter {
             latest: i64::MIN,
             opened_at: i64::MIN,
             keys: 0,
+            came: 0,
             cleaned: 0,
             complete_bytes: 0,
             shown_bytes: 0,
+            mark_bytes: 0,
             rows_dropped: 0,
             chunks_dropped: 0,
         };
@@ -124,7 +142,16 @@ impl StoreWriter {
     }
 
     fn bytes_held(&self) -> usize {
-        self.bytes() + self.index.as_ref().map_or(0, KeyIndexWriter::bytes)
+        self.bytes() + self.index_bytes()
+    }
+
+    fn index_bytes(&self) -> usize {
+        let of_keys = self.index.as_ref().map_or(0, KeyIndexWriter::bytes);
+        of_keys + self.rows.as_ref().map_or(0, RowIndex::bytes)
+    }
+
+    pub(crate) fn config(&self) -> &StoreConfig {
+        &self.shared.config
     }
 
     /// A handle to read the store.
@@ -137,23 +164,24 @@ impl StoreWriter {
         self.newest_cycle
     }
 
-    /// Stores the rows of a cycle, in order, and publishes the version. Readers see all of them or, on an error, none.
+    /// Stores the rows of a cycle, in order, and publishes the version. Readers see all of them or, on an error, none. Those of a
+    /// changelog have the columns of [`StoreConfig::input`].
     ///
     /// # Errors
     /// [`Cause::resource`] if the store is strict and would hold too much, or there is no memory left for it; [`Cause::bug`] if the cycle is not after the
-    /// last one, or the rows have other columns.
+    /// last one, the rows have other columns, or a changelog takes back a row that is not there.
     pub fn append(&mut self, cycle: u64, batches: &[RecordBatch]) -> Result<(), Cause> {
         let has_rows = batches.iter().any(|rows| rows.num_rows() > 0);
         self.append_part(cycle, batches, has_rows)
     }
 
-    /// Stores the rows that are there before the first cycle, such as the row of an aggregate of nothing.
+    /// Stores the rows that are there before the first cycle, such as the row of an aggregate of nothing. They have the columns
+    /// that are shown.
     ///
     /// # Errors
     /// As for [`append`](StoreWriter::append).
     pub fn begin_with(&mut self, rows: &RecordBatch) -> Result<(), Cause> {
-        self.shared.memory.grow(rows.columns().iter().map(bytes_of).sum())?;
-        self.store(0, std::slice::from_ref(rows))?;
+        self.store_rows(0, &[weighted(rows, &self.input)?])?;
         self.publish();
         self.shared.memory.set(self.bytes_held());
         Ok(())
@@ -169,13 +197,12 @@ impl StoreWriter {
         if let Some(newest) = self.newest_cycle.filter(|newest| *newest >= cycle) {
             return Err(Cause::bug(format!("a store was given cycle {cycle} after cycle {newest}")));
         }
-        let wrong = batches.iter().find(|rows| rows.schema_ref() != &self.shared.config.schema);
+        let wrong = batches.iter().find(|rows| rows.schema_ref() != &self.input);
         if let Some(wrong) = wrong {
             return Err(Cause::bug(format!("a store was given rows of other columns: {:?}", wrong.schema())));
         }
         if has_rows {
-            self.shared.memory.grow(batches.iter().flat_map(RecordBatch::columns).map(bytes_of).sum())?;
-            self.store(cycle, batches)?;
+            self.store_rows(cycle, batches)?;
         }
         self.newest_cycle = Some(cycle);
         self.publish();
@@ -188,10 +215,19 @@ impl StoreWriter {
         self.latest = self.latest.max(latest);
     }
 
+    fn store_rows(&mut self, cycle: u64, batches: &[RecordBatch]) -> Result<(), Cause> {
+        if self.shared.config.contents == Contents::Changes {
+            return self.store_changes(cycle, batches);
+        }
+        self.shared.memory.grow(batches.iter().flat_map(RecordBatch::columns).map(bytes_of).sum())?;
+        self.store(cycle, batches)
+    }
+
     fn store(&mut self, cycle: u64, batches: &[RecordBatch]) -> Result<(), Cause> {
         let hashes = self.hashes(batches)?;
         self.check_rows(batches, &hashes)?;
-        let again = self.rows_to_store_again()?;
+        let again = self.rows_to_store_again();
+        let again = again.iter().map(StoredAgain::batch).collect::<Result<Vec<_>, Cause>>()?;
         let hashes_again = self.hashes(&again)?;
         let added_from = self.chunks.open.len();
         for rows in again.iter().chain(batches) {
@@ -203,45 +239,59 @@ impl StoreWriter {
             let hashes: Vec<u64> = hashes_again.into_iter().chain(hashes).flatten().collect();
             self.link(added_from, &hashes, cycle)?;
         }
+        self.add_version(Mark { cycle, ..Mark::default() })
+    }
+
+    /// Puts the new rows in order, and notes the version that they make.
+    pub(crate) fn add_version(&mut self, mark: Mark) -> Result<(), Cause> {
         self.merge_pieces()?;
         self.complete_chunks()?;
         self.drop_old_rows();
-        self.keep_version(Mark { cycle, first: self.first, end: self.next, latest: self.latest });
+        self.keep_version(Mark { first: self.first, end: self.next, latest: self.latest, ..mark });
         Ok(())
     }
 
-    fn hashes(&self, batches: &[RecordBatch]) -> Result<Vec<Vec<u64>>, Cause> {
+    /// The hashes of the keys of these rows, if they have keys.
+    pub(crate) fn hashes(&self, batches: &[RecordBatch]) -> Result<Vec<Vec<u64>>, Cause> {
         let Some(hasher) = &self.shared.hasher else { return Ok(Vec::new()) };
         batches.iter().map(|rows| hasher.hashes(&hasher.key_of(rows), rows.num_rows())).collect()
     }
 
     /// Checks a strict store's limit on rows.
     fn check_rows(&self, batches: &[RecordBatch], hashes: &[Vec<u64>]) -> Result<(), Cause> {
-        let Retention { bytes_max, rows_max, is_strict, .. } = self.shared.config.retention;
+        let Retention { rows_max, is_strict, .. } = self.shared.config.retention;
         if !is_strict {
             return Ok(());
         }
         let added: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        let columns = batches.iter().flat_map(RecordBatch::columns);
-        let bytes = self.bytes() + columns.map(bytes_of).sum::<usize>();
-        if bytes > bytes_max {
+        let bytes = batches.iter().flat_map(RecordBatch::columns).map(bytes_of).sum();
+        let rows = if self.shared.config.contents != Contents::LastOfKey {
+            self.next - self.first + added as u64
+        } else if self.keys + added as u64 <= rows_max as u64 {
+            self.keys
+        } else {
+            let is_new =
+                |hash: &&u64| self.index.as_ref().is_some_and(|index| index.newest(**hash).is_none());
+            self.keys + hashes.iter().flatten().filter(is_new).collect::<HashSet<_>>().len() as u64
+        };
+        self.check_limits(bytes, rows)
+    }
+
+    /// Checks that a strict store may hold so many more bytes, and this many rows in all.
+    pub(crate) fn check_limits(&self, more_bytes: usize, rows: u64) -> Result<(), Cause> {
+        let Retention { bytes_max, rows_max, is_strict, .. } = self.shared.config.retention;
+        let bytes = self.bytes().saturating_add(more_bytes);
+        if is_strict && bytes > bytes_max {
             return Err(too_many_bytes(bytes, bytes_max));
         }
-        let contents = self.shared.config.contents;
-        let rows = match contents {
-            Contents::AllRows => self.next - self.first + added as u64,
-            Contents::LastOfKey if self.keys + added as u64 <= rows_max as u64 => self.keys,
-            Contents::LastOfKey => {
-                let is_new =
-                    |hash: &&u64| self.index.as_ref().is_some_and(|index| index.newest(**hash).is_none());
-                self.keys + hashes.iter().flatten().filter(is_new).collect::<HashSet<_>>().len() as u64
-            }
-        };
-        if rows > rows_max as u64 { Err(too_many_rows(contents, rows, rows_max)) } else { Ok(()) }
+        if is_strict && rows > rows_max as u64 {
+            return Err(too_many_rows(self.shared.config.contents, rows, rows_max));
+        }
+        Ok(())
     }
 
     /// Puts rows behind the open chunk's.
-    fn add_pieces(&mut self, rows: &RecordBatch) -> Result<(), Cause> {
+    pub(crate) fn add_pieces(&mut self, rows: &RecordBatch) -> Result<(), Cause> {
         let most = self.piece_rows(rows);
         for start in (0..rows.num_rows()).step_by(most) {
             let piece = rows.slice(start, most.min(rows.num_rows() - start));
@@ -268,14 +318,15 @@ impl StoreWriter {
     fn piece_bytes_max(&self) -> usize {
         match self.shared.config.contents {
             Contents::AllRows => 2 * self.chunk_bytes_max(),
-            Contents::LastOfKey => usize::MAX / 2,
+            Contents::LastOfKey | Contents::Changes => usize::MAX / 2,
         }
     }
 
     /// Leads from each new row to the one before with the same key, and from the key to the new one.
-    fn link(&mut self, added_from: usize, hashes: &[u64], cycle: u64) -> Result<(), Cause> {
+    pub(crate) fn link(&mut self, added_from: usize, hashes: &[u64], cycle: u64) -> Result<(), Cause> {
         let held = self.held_from();
         let (chunks, shared) = (&self.chunks, &self.shared);
+        let is_table = shared.config.contents == Contents::LastOfKey;
         let (Some(index), Some(hasher)) = (&mut self.index, &shared.hasher) else { return Ok(()) };
         let mut at = 0;
         for chunk in &chunks.open[added_from..] {
@@ -292,7 +343,7 @@ impl StoreWriter {
                     before = newest;
                 });
                 at += 1;
-                let Some(table) = &chunk.table else { continue };
+                let Some(table) = chunk.table.as_ref().filter(|_| is_table) else { continue };
                 let mut ordinal = None;
                 while let Some(earlier) = before {
                     let Some(other) = chunks.find(earlier) else { break };
@@ -376,11 +427,11 @@ impl StoreWriter {
         Ok(())
     }
 
-    /// The rows of a table's oldest chunks that still count, once most rows are outdated. They are stored again, so that
-    /// these chunks can be dropped: each row is then copied once per at least as many new rows.
-    fn rows_to_store_again(&mut self) -> Result<Vec<RecordBatch>, Cause> {
+    /// The rows of the oldest chunks of a table or of a changelog that still count, once most rows are outdated. They are stored
+    /// again, so that these chunks can be dropped: each row is then copied once per at least as many new rows.
+    pub(crate) fn rows_to_store_again(&mut self) -> Vec<StoredAgain> {
         let mut again = Vec::new();
-        while self.shared.config.contents == Contents::LastOfKey
+        while self.shared.config.contents != Contents::AllRows
             && self.next - self.cleaned > 2 * self.keys + SPARE_ROWS
         {
             let Some(chunk) =
@@ -389,13 +440,9 @@ impl StoreWriter {
                 break;
             };
             self.cleaned = chunk.end();
-            let counts = |row: &u32| chunk.is_shown(*row as usize, NEVER - 1);
-            let rows: UInt32Array = (0..chunk.len() as u32).filter(counts).collect::<Vec<_>>().into();
-            if !rows.is_empty() {
-                again.push(take_record_batch(&chunk.rows, &rows).map_err(|error| too_large(&error))?);
-            }
+            again.extend(StoredAgain::of(chunk));
         }
-        Ok(again)
+        again
     }
 
     /// The number of the first row that some version has.
@@ -422,13 +469,13 @@ impl StoreWriter {
     fn statistics(&self) -> StoreStatistics {
         let rows = match self.shared.config.contents {
             Contents::AllRows => self.next - self.first,
-            Contents::LastOfKey => self.keys,
+            Contents::LastOfKey | Contents::Changes => self.keys,
         };
         StoreStatistics {
             rows,
             chunks: self.chunks.complete.as_slice().len() + self.chunks.open.len(),
             bytes: self.bytes(),
-            index_bytes: self.index.as_ref().map_or(0, KeyIndexWriter::bytes),
+            index_bytes: self.index_bytes(),
             versions: self.marks.len(),
             rows_dropped: self.rows_dropped,
             chunks_dropped: self.chunks_dropped,

@@ -62,7 +62,7 @@ fn check_history(seed: u64, contents: Contents) {
     // table at 2 KiB.
     let (time, bytes_max) = match contents {
         Contents::AllRows => (Some(1600), 1 << 30),
-        Contents::LastOfKey => (None, 1 << 16),
+        Contents::LastOfKey | Contents::Changes => (None, 1 << 16),
     };
     let retention = Retention { time, bytes_max, versions_max: 5, ..Retention::default() };
     let layout = |random: &mut Random| config(contents, retention.clone(), fragmentation(random));

@@ -4,13 +4,14 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use tidemill_core::{Cause, MemoryAccount, SnapshotWriter, State};
 
 use super::fragment_config;
 use super::fragment_thread::{CYCLES_QUEUED, FragmentThread, Part};
 use super::splitter::Splitter;
 use crate::chunk_files::ChunkFiles;
-use crate::config::StoreConfig;
+use crate::config::{Contents, StoreConfig};
 use crate::fragmentation::Fragmentation;
 use crate::kept_chunks::keep;
 use crate::reader::StoreReader;
@@ -45,6 +46,8 @@ pub struct FragmentedWriter {
     state: Arc<FragmentsState>,
     threads: Vec<FragmentThread>,
     splitter: Splitter,
+    /// The columns of the rows that it is given.
+    input: SchemaRef,
     newest_cycle: Option<u64>,
     /// How many cycles the fragments were given whose version is not published yet.
     queued: VecDeque<u64>,
@@ -77,18 +80,20 @@ impl FragmentedWriter {
             return Err(Cause::bug("a store of fragments has none"));
         };
         let shared = first.shared.clone();
-        let (schema, newest_cycle) = (shared.config.schema.clone(), first.newest_cycle());
+        let newest_cycle = first.newest_cycle();
+        let splitter = Splitter::new(&config, fragmentation, first.input.clone(), numbers)?;
         let fragments: Vec<_> = writers.iter().map(|writer| writer.shared.clone()).collect();
         let published: Vec<_> = fragments.iter().map(|fragment| fragment.current.load()).collect();
+        let input = config.input();
         let state = FragmentsState { config, fragments, current: VersionCell::new(published) };
         let state = Arc::new(state);
         let threads = writers.into_iter().enumerate();
         let threads = threads.map(|(fragment, writer)| FragmentThread::start(fragment, writer));
-        let (next, latest) = numbers;
         let writer = FragmentedWriter {
             state: state.clone(),
             threads: threads.collect::<Result<_, Cause>>()?,
-            splitter: Splitter { fragmentation, schema, next, latest },
+            input,
+            splitter,
             newest_cycle,
             queued: VecDeque::new(),
             failed: None,
@@ -103,6 +108,17 @@ impl FragmentedWriter {
             let StoreStatistics { bytes, index_bytes, .. } = fragment.current.load().statistics;
             fragment.memory.count_in(account.budget().account(), holder, bytes + index_bytes);
         }
+    }
+
+    /// Refuses rows that are there before the first cycle, if they may be taken back later.
+    pub(crate) fn begin_with(&self, rows: &RecordBatch) -> Result<(), Cause> {
+        if self.state.config.contents != Contents::Changes || rows.num_rows() == 0 {
+            return Ok(());
+        }
+        Err(Cause::user(
+            "the result has a row before any input has come, such as a sum of nothing, so it cannot be divided among \
+             fragments; leave out FRAGMENTS",
+        ))
     }
 
     /// Gives the rows of a cycle to the fragments. It waits if they are a few cycles behind. Readers see the rows when a
@@ -163,7 +179,7 @@ impl FragmentedWriter {
         if let Some(newest) = self.newest_cycle.filter(|newest| *newest >= cycle) {
             return Err(Cause::bug(format!("a store was given cycle {cycle} after cycle {newest}")));
         }
-        let wrong = batches.iter().find(|rows| rows.schema_ref() != &self.state.config.schema);
+        let wrong = batches.iter().find(|rows| rows.schema_ref() != &self.input);
         if let Some(wrong) = wrong {
             return Err(Cause::bug(format!("a store was given rows of other columns: {:?}", wrong.schema())));
         }

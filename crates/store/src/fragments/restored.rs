@@ -15,6 +15,7 @@ use crate::selection::Selection;
 use crate::snapshot::{self, WHOLE_VERSION};
 use crate::store_state::{FragmentsState, StoreStatistics};
 use crate::version_cell::VersionCell;
+use crate::weights::weighted;
 use crate::writer::StoreWriter;
 
 /// The write side of a store that was restored.
@@ -85,7 +86,9 @@ fn divided_again(
         writer.gone = newest.cycle().and_then(|cycle| cycle.checked_sub(1));
         Ok(writer)
     };
+    let input = config.input();
     let rows = newest.select(&Selection::default())?.batches;
+    let rows = rows.iter().map(|rows| weighted(rows, &input)).collect::<Result<Vec<_>, Cause>>()?;
     let Some(fragmentation) = &config.fragments else {
         let mut writer = empty(config)?;
         count_dropped(&mut writer, &held);

@@ -7,6 +7,8 @@ use std::thread;
 use tidemill_core::arrow::array::cast::AsArray;
 use tidemill_core::arrow::array::types::Int64Type;
 use tidemill_core::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use tidemill_core::arrow::schema::Schema;
+use tidemill_core::changes::weight_field;
 use tidemill_store::{
     Contents, FragmentBy, Fragmentation, FragmentedWriter, Retention, Selection, StoreConfig, StoreReader,
     StoreWriter, Version,
@@ -36,6 +38,22 @@ fn rows(cycle: i64) -> RecordBatch {
     RecordBatch::try_from_iter([("key", keys), ("number", column(numbers))]).unwrap()
 }
 
+/// What a store of these contents is given: a changelog replaces the last row of each key.
+fn input(contents: Contents, cycle: i64) -> RecordBatch {
+    let come = rows(cycle);
+    if contents != Contents::Changes {
+        return come;
+    }
+    let numbers = cycle * ROWS_PER_CYCLE..(cycle + 1) * ROWS_PER_CYCLE;
+    let gone = || numbers.clone().filter_map(|number| last_of(key_of(number), number));
+    let keys = column(gone().map(key_of).chain(numbers.clone().map(key_of)));
+    let weights = column(gone().map(|_| -1).chain(numbers.clone().map(|_| 1)));
+    let mut fields = come.schema().fields().to_vec();
+    fields.push(Arc::new(weight_field()));
+    let columns = vec![keys, column(gone().chain(numbers.clone())), weights];
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
 fn numbers(batches: &[RecordBatch]) -> Vec<i64> {
     batches.iter().flat_map(|rows| rows.column(1).as_primitive::<Int64Type>().values().to_vec()).collect()
 }
@@ -53,7 +71,7 @@ fn check(version: &Version, contents: Contents, step: i64) {
         let first = end - version.stored_rows() as i64;
         let expected: Vec<i64> = match contents {
             Contents::AllRows => (first..end).filter(|number| key_of(*number) == key).collect(),
-            Contents::LastOfKey => last_of(key, end).into_iter().collect(),
+            Contents::LastOfKey | Contents::Changes => last_of(key, end).into_iter().collect(),
         };
         assert_eq!(numbers(&found.batches), expected, "key {key} at cycle {cycle}");
     }
@@ -64,7 +82,7 @@ fn check(version: &Version, contents: Contents, step: i64) {
             let first = end - version.stored_rows() as i64;
             assert!(numbers(&[read]).into_iter().eq(first..end));
         }
-        Contents::LastOfKey => assert_eq!(read.num_rows() as i64, KEYS.min(end)),
+        Contents::LastOfKey | Contents::Changes => assert_eq!(read.num_rows() as i64, KEYS.min(end)),
     }
 }
 
@@ -111,11 +129,11 @@ fn readers_beside_a_writer(contents: Contents) {
     let (mut writer, reader) = StoreWriter::new(config).unwrap();
     read_while(contents, &reader, || {
         for cycle in 0..4000 {
-            writer.append(cycle, &[rows(cycle as i64)]).unwrap();
+            writer.append(cycle, &[input(contents, cycle as i64)]).unwrap();
         }
     });
     check(&reader.latest(), contents, 0);
-    assert!(contents == Contents::LastOfKey || reader.statistics().rows_dropped > 10_000);
+    assert!(contents != Contents::AllRows || reader.statistics().rows_dropped > 10_000);
     assert!(reader.statistics().bytes <= 4 << 20, "{:?}", reader.statistics());
 }
 
@@ -130,8 +148,13 @@ fn a_table_is_read_while_it_changes() {
 }
 
 #[test]
+fn a_changelog_is_read_while_rows_come_and_go() {
+    readers_beside_a_writer(Contents::Changes);
+}
+
+#[test]
 fn several_fragments_are_read_as_one_store_while_they_are_written() {
-    for contents in [Contents::AllRows, Contents::LastOfKey] {
+    for contents in [Contents::AllRows, Contents::LastOfKey, Contents::Changes] {
         let retention = Retention { versions_max: 20, ..Retention::default() };
         let fragments = Some(Fragmentation { count: 3, by: FragmentBy::Key });
         let config = StoreConfig {
@@ -144,7 +167,7 @@ fn several_fragments_are_read_as_one_store_while_they_are_written() {
         let (mut writer, reader) = FragmentedWriter::new(config).unwrap();
         read_while(contents, &reader, || {
             for cycle in 0..600 {
-                writer.append(cycle, &[rows(cycle as i64)]).unwrap();
+                writer.append(cycle, &[input(contents, cycle as i64)]).unwrap();
             }
             writer.publish().unwrap();
         });
@@ -234,13 +257,14 @@ fn a_strict_store_refuses_what_is_too_much_and_keeps_what_it_has() {
     for (contents, rows_max, expected) in [
         (Contents::AllRows, 80, "the result has 111 rows in memory, but at most 80 are allowed"),
         (Contents::LastOfKey, 80, "the table has more than 80 keys; raise max_result_rows"),
+        (Contents::Changes, 80, "the result has 111 rows in memory, but at most 80 are allowed"),
     ] {
         let retention = Retention { rows_max, is_strict: true, ..Retention::default() };
         let config =
             StoreConfig { contents, key: Some(vec![0]), retention, ..StoreConfig::new(&rows(0).schema()) };
         let (mut writer, reader) = StoreWriter::new(config).unwrap();
-        (0..2).for_each(|cycle| writer.append(cycle, &[rows(cycle as i64)]).unwrap());
-        let refused = writer.append(2, &[rows(2)]).unwrap_err().to_string();
+        (0..2).for_each(|cycle| writer.append(cycle, &[input(contents, cycle as i64)]).unwrap());
+        let refused = writer.append(2, &[input(contents, 2)]).unwrap_err().to_string();
         assert!(refused.contains(expected), "{refused}");
         check(&reader.latest(), contents, 0);
     }

@@ -6,6 +6,7 @@ use tidemill_core::arrow::array::cast::AsArray;
 use tidemill_core::arrow::array::types::{Float64Type, Int64Type};
 use tidemill_core::arrow::array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use tidemill_core::arrow::schema::{DataType, Field, Schema, SchemaRef};
+use tidemill_core::changes::weight_field;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Car {
@@ -77,6 +78,16 @@ pub fn batch(cars: &[Car]) -> RecordBatch {
         Arc::new(cars.iter().map(|car| Some(car.number)).collect::<Int64Array>()),
     ];
     RecordBatch::try_new(schema(), columns).unwrap()
+}
+
+/// Changes of cars, each with its weight.
+pub fn weighted(changes: &[(Car, i64)]) -> RecordBatch {
+    let cars: Vec<Car> = changes.iter().map(|(car, _)| car.clone()).collect();
+    let weights: Int64Array = changes.iter().map(|(_, weight)| Some(*weight)).collect();
+    let columns = batch(&cars).columns().iter().cloned().chain([Arc::new(weights) as ArrayRef]).collect();
+    let mut fields = schema().fields().to_vec();
+    fields.push(Arc::new(weight_field()));
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
 pub fn cars_of(batches: &[RecordBatch]) -> Vec<Car> {

@@ -2,9 +2,11 @@
 //! and in fragments.
 
 mod cars;
+mod changelogs;
 mod earlier_formats;
 mod files;
 mod followed;
+mod multiset;
 mod plain;
 mod stores;
 
@@ -16,7 +18,7 @@ use tidemill_store::{
     StoreStatistics, Version,
 };
 
-use cars::{Car, Random, batch, cars_of, key_of, schema};
+use cars::{Car, Random, batch, cars_of, key_of, schema, weighted};
 use followed::Followed;
 use stores::{Store, fragment_of, fragmentation};
 
@@ -67,9 +69,9 @@ fn divided_by(
     (count, is_by_key): (u32, bool),
 ) -> Option<Fragmentation> {
     let third_of = match (contents, key) {
-        (Contents::LastOfKey, None | Some([])) => return None,
+        (Contents::LastOfKey | Contents::Changes, None | Some([])) => return None,
         // All rows of a key are in one fragment.
-        (Contents::LastOfKey, Some(key)) => (!is_by_key).then_some(key[0]),
+        (Contents::LastOfKey | Contents::Changes, Some(key)) => (!is_by_key).then_some(key[0]),
         (Contents::AllRows, None | Some([])) => Some(1),
         (Contents::AllRows, Some(_)) => (!is_by_key).then_some(1),
     };
@@ -129,7 +131,7 @@ fn check_version(version: &Version, expected: &[Car], trial: &Trial, random: &mu
         if let Some(key) = &selection.key {
             let rest = Selection { key: None, ..selection.clone() };
             let newest = version.newest(key, &rest).unwrap();
-            let last = wanted.iter().max_by_key(|car| car.number).cloned();
+            let last = wanted.last().cloned();
             assert_eq!(cars_of(&newest.batches), Vec::from_iter(last));
         }
     }
@@ -380,10 +382,25 @@ fn a_strict_store_of_fragments_has_one_limit_for_all() {
 
 #[test]
 fn snapshots_of_another_store_and_damaged_ones_are_refused() {
-    for fragments in [None, Some(fragmentation(3, None))] {
-        let config = StoreConfig { key: Some(vec![0]), fragments, ..StoreConfig::new(&schema()) };
+    for (contents, fragments) in [
+        (Contents::AllRows, None),
+        (Contents::AllRows, Some(fragmentation(3, None))),
+        (Contents::Changes, None),
+        (Contents::Changes, Some(fragmentation(2, None))),
+    ] {
+        let config = StoreConfig { contents, key: Some(vec![0]), fragments, ..StoreConfig::new(&schema()) };
         let mut store = Store::new(&config);
-        store.append(4, &[batch(&[Random(1).car(3), Random(2).car(3)])]).unwrap();
+        let (one, other) = (Random(1).car(3), Random(2).car(3));
+        let batches = if contents == Contents::Changes {
+            [[(one.clone(), 2), (other, 1)], [(one.clone(), -1), (one, 0)]]
+                .map(|cars| weighted(&cars))
+                .to_vec()
+        } else {
+            vec![batch(&[one, other])]
+        };
+        for (cycle, rows) in (4..).zip(batches) {
+            store.append(cycle, &[rows]).unwrap();
+        }
         let bytes = store.snapshot();
         let files = store.files.clone();
         let restore =

@@ -91,6 +91,10 @@ impl Store {
         self.sink.prepare(CycleOutput { cut, streams, arrivals: Arc::default(), clock }).unwrap();
     }
 
+    pub fn begin_with(&mut self, rows: &RecordBatch) -> Result<(), Cause> {
+        self.sink.begin_with(rows)
+    }
+
     pub fn commit(&mut self, first: u64, last: u64) -> Result<(), Cause> {
         self.sink.commit(first..=last)
     }
