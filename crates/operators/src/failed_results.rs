@@ -112,24 +112,31 @@ impl Results {
         heads: &[ArrayRef],
         cycle: u64,
     ) -> Result<Vec<ArrayRef>, Cause> {
-        let column = |(call, (accumulator, data_type)): (usize, (&dyn Accumulator, &DataType))| {
+        let evaluate = |call: usize, rows: Range<usize>| accumulators[call].evaluate(&ids[rows]);
+        let tell = |row: usize| described(heads.iter().zip(&self.names), row);
+        self.evaluate_with(ids.len(), evaluate, tell, cycle)
+    }
+
+    /// The results of all functions for some rows, given a call's results for a range of them, and a row's description.
+    pub fn evaluate_with(
+        &self,
+        rows: usize,
+        evaluate: impl Fn(usize, Range<usize>) -> Result<ArrayRef, Cause>,
+        tell: impl Fn(usize) -> String,
+        cycle: u64,
+    ) -> Result<Vec<ArrayRef>, Cause> {
+        let heads = self.names.len().saturating_sub(self.types.len());
+        let column = |(call, data_type): (usize, &DataType)| {
             self.failed.column(
-                ids.len(),
+                rows,
                 data_type,
-                |rows| accumulator.evaluate(&ids[rows]),
+                |rows| evaluate(call, rows),
                 |row, reason| {
-                    let of = described(heads.iter().zip(&self.names), row);
-                    format!("{} is NULL{of}, cycle {cycle}: {reason}", self.names[heads.len() + call])
+                    format!("{} is NULL{}, cycle {cycle}: {reason}", self.names[heads + call], tell(row))
                 },
             )
         };
-        accumulators
-            .iter()
-            .map(|accumulator| &**accumulator)
-            .zip(&self.types)
-            .enumerate()
-            .map(column)
-            .collect()
+        self.types.iter().enumerate().map(column).collect()
     }
 }
 

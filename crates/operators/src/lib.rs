@@ -31,6 +31,7 @@ mod arrow_bug;
 pub mod combine;
 pub mod cycle_aggregate;
 pub mod empty_windows;
+mod encoded_rows;
 pub mod failed_results;
 mod grouped;
 pub mod groups;

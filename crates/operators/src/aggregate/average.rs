@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::Decimal128Type;
+use arrow_array::types::{Decimal128Type, Int64Type, UInt64Type};
 use arrow_array::{ArrayRef, ArrowNativeTypeOp, Float64Array, PrimitiveArray};
 use arrow_buffer::i256;
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DECIMAL128_MAX_SCALE, DataType};
 use tidemill_core::Cause;
 
+use super::retract::{FloatResult, Floats, IntegersBack};
 use super::sum::{narrow_decimal, partial_type};
 use super::totals::{Finish, Slot, Totals, for_float_type, for_integer_type};
-use super::{Accumulator, Aggregate, not_defined};
+use super::{Accumulator, Aggregate, Retractable, not_defined};
 
 /// The mean of the values that are not NULL; NULL if there are none.
 ///
@@ -92,6 +93,24 @@ impl Aggregate for Average {
             integer if integer.is_integer() => for_integer_type!(integer, integer),
             number => for_float_type!(number, float),
         }
+    }
+
+    fn retractable(&self) -> Option<Box<dyn Retractable>> {
+        Some(match &self.argument {
+            decimal @ DataType::Decimal128(_, scale) => {
+                let finish = decimals(*scale, self.result_type());
+                IntegersBack::<Decimal128Type, i256>::boxed("avg", decimal.clone(), finish)
+            }
+            integer if integer.is_signed_integer() => {
+                let finish = means(|sum| sum as f64);
+                IntegersBack::<Int64Type, i128>::boxed("avg", DataType::Int64, finish)
+            }
+            integer if integer.is_unsigned_integer() => {
+                let finish = means(|sum| sum as f64);
+                IntegersBack::<UInt64Type, i128>::boxed("avg", DataType::UInt64, finish)
+            }
+            _ => Floats::boxed("avg", FloatResult::Mean),
+        })
     }
 }
 

@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use tidemill_core::Cause;
 
 use super::selection::{for_each_row, for_each_value, selected};
-use super::{Accumulator, Aggregate, wrong_type};
+use super::{Accumulator, Aggregate, Retractable, retract, wrong_type};
 
 /// Counts rows, or the rows in which all arguments have a value. The result is an Int64, 0 for a group without such
 /// rows.
@@ -61,6 +61,10 @@ impl Aggregate for Count {
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
         Box::new(Counts::default())
+    }
+
+    fn retractable(&self) -> Option<Box<dyn Retractable>> {
+        Some(Box::new(retract::Counts::default()))
     }
 }
 

@@ -10,7 +10,7 @@ use arrow_select::filter::filter;
 use tidemill_core::Cause;
 
 use super::selection::selected;
-use super::{Accumulator, Aggregate, wrong_type};
+use super::{Accumulator, Aggregate, Retractable, retract, wrong_type};
 use crate::Groups;
 use crate::arrow_bug::arrow_bug;
 
@@ -70,6 +70,10 @@ impl Aggregate for CountDistinct {
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
         Box::new(Distinct::new(&self.argument, self.values_max).expect("it was made with the function"))
+    }
+
+    fn retractable(&self) -> Option<Box<dyn Retractable>> {
+        retract::Distinct::boxed(&self.argument)
     }
 }
 

@@ -11,7 +11,7 @@ use tidemill_core::Cause;
 
 use super::extreme_of_bytes::ExtremeBytes;
 use super::selection::{for_each_value, selected};
-use super::{Accumulator, Aggregate, not_defined, wrong_type};
+use super::{Accumulator, Aggregate, Retractable, not_defined, retract, wrong_type};
 use crate::arrow_bug::arrow_bug;
 
 /// The smallest or largest of the values that are not NULL; NULL if there are none.
@@ -109,6 +109,10 @@ impl Aggregate for Extreme {
 
     fn accumulator(&self) -> Box<dyn Accumulator> {
         self.find_accumulator().expect("it was found when the function was made")
+    }
+
+    fn retractable(&self) -> Option<Box<dyn Retractable>> {
+        retract::Extremes::boxed(if self.is_maximum { "max" } else { "min" }, &self.argument, self.is_maximum)
     }
 }
 

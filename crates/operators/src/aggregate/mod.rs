@@ -10,6 +10,7 @@ mod count;
 mod count_distinct;
 mod extreme;
 mod extreme_of_bytes;
+mod retract;
 mod selection;
 mod spec;
 mod sum;
@@ -26,6 +27,8 @@ pub use average::Average;
 pub use count::Count;
 pub use count_distinct::CountDistinct;
 pub use extreme::Extreme;
+pub(crate) use retract::Recomputed;
+pub use retract::Retractable;
 pub use spec::{AggregateCall, AggregateSpec};
 pub use sum::Sum;
 pub use variance::{Spread, Variance};
@@ -53,6 +56,12 @@ pub trait Aggregate: Send + Sync + Debug {
 
     /// An accumulator without groups.
     fn accumulator(&self) -> Box<dyn Accumulator>;
+
+    /// An accumulator without groups that also takes rows back; `None` if there is none. Over rows that change, a
+    /// function without one is recomputed from all rows of each group that has changed.
+    fn retractable(&self) -> Option<Box<dyn Retractable>> {
+        None
+    }
 }
 
 /// The state of an aggregate function for the groups `0..n`.

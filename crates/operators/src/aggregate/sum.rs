@@ -8,8 +8,9 @@ use arrow_buffer::i256;
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DataType};
 use tidemill_core::Cause;
 
+use super::retract::{FloatResult, Floats, IntegersBack};
 use super::totals::{Finish, Slot, Totals, for_float_type, for_integer_type};
-use super::{Accumulator, Aggregate, not_defined};
+use super::{Accumulator, Aggregate, Retractable, not_defined};
 
 /// The sum of the values that are not NULL; NULL if there are none.
 ///
@@ -98,6 +99,24 @@ impl Aggregate for Sum {
             integer if integer.is_unsigned_integer() => for_integer_type!(integer, unsigned),
             number => for_float_type!(number, float),
         }
+    }
+
+    fn retractable(&self) -> Option<Box<dyn Retractable>> {
+        Some(match &self.argument {
+            decimal @ DataType::Decimal128(_, _) => {
+                let finish = decimals(self.result_type());
+                IntegersBack::<Decimal128Type, i256>::boxed("sum", decimal.clone(), finish)
+            }
+            integer if integer.is_signed_integer() => {
+                let finish = integers::<Int64Type>();
+                IntegersBack::<Int64Type, i128>::boxed("sum", DataType::Int64, finish)
+            }
+            integer if integer.is_unsigned_integer() => {
+                let finish = integers::<UInt64Type>();
+                IntegersBack::<UInt64Type, i128>::boxed("sum", DataType::UInt64, finish)
+            }
+            _ => Floats::boxed("sum", FloatResult::Sum),
+        })
     }
 }
 

@@ -8,8 +8,8 @@ use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::{FaultLog, Rows};
 
-use super::encoding::{RowBytes, RowCodec};
 use super::{WEIGHT, changelog_schema};
+use crate::encoded_rows::{RowBytes, RowCodec};
 use crate::failed_results::described;
 use crate::state_rows::batch;
 use crate::stored_rows::CycleRows;
@@ -28,7 +28,7 @@ pub(crate) struct Changes {
     /// The columns without the weight.
     pub rows: RecordBatch,
     /// `None`: all are 1.
-    weights: Option<ScalarBuffer<i64>>,
+    pub weights: Option<ScalarBuffer<i64>>,
 }
 
 impl Changes {

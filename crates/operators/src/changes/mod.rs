@@ -16,12 +16,15 @@
 //!
 //! [`FaultLog`]: tidemill_core::FaultLog
 
-mod encoding;
+pub mod aggregate;
 mod input;
 pub mod join;
 mod output;
-mod row_table;
+mod partitions;
+pub mod set_operation;
+pub mod top;
 pub mod upserts;
+pub mod windowed;
 
 use std::sync::Arc;
 
@@ -29,13 +32,15 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tidemill_core::Cause;
 
-use encoding::RowCodec;
-use row_table::RowTable;
-
+use crate::encoded_rows::{RowCodec, RowTable};
 use crate::state_rows::batch;
 
+pub use aggregate::{Aggregate, ChangingAggregateSpec};
 pub use join::{ChangingJoinKind, ChangingJoinSpec, Join};
+pub use set_operation::{SetOperation, SetOperationKind, SetOperationSpec};
+pub use top::{ChangingTopSpec, Top};
 pub use upserts::{Upserts, UpsertsSpec};
+pub use windowed::{Windowed, WindowedSpec};
 
 /// The name of the last column of a changelog: how many times the row comes in, or goes if the number is negative.
 pub const WEIGHT: &str = "$weight";

@@ -8,8 +8,8 @@ use arrow_schema::SchemaRef;
 use tidemill_core::Output;
 use tidemill_core::error::Cause;
 
-use super::encoding::{RowBytes, RowCodec};
 use super::input::add;
+use crate::encoded_rows::{RowBytes, RowCodec};
 use crate::state_rows::batch;
 
 /// The most rows that are decoded at a time.

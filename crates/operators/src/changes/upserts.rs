@@ -4,11 +4,10 @@ use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
-use super::encoding::RowCodec;
 use super::input::Input;
 use super::output::{Half, no_columns, write_changes};
-use super::row_table::RowTable;
 use super::{changelog_schema, stored_batch};
+use crate::encoded_rows::{RowCodec, RowTable};
 use crate::keys::KeyTable;
 use crate::stored_rows::{check_limit, read_rows, write_rows};
 

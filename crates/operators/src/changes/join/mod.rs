@@ -14,9 +14,9 @@ use tidemill_core::{SnapshotReader, SnapshotWriter, StateRows};
 use kind::{Alone, LEFT, RIGHT};
 use side::Side;
 
-use super::encoding::{Encoded, RowBytes, RowCodec};
 use super::input::multiply;
 use super::output::{Half, write_changes};
+use crate::encoded_rows::{Encoded, RowBytes, RowCodec};
 use crate::join::{JoinKind, condition, joined_schema};
 use crate::keys::{KeyTable, NO_KEY};
 use crate::state_rows::batch;

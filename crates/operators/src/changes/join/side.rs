@@ -5,10 +5,9 @@ use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::{FaultLog, SnapshotReader, SnapshotWriter};
 
-use crate::changes::encoding::{Encoded, RowCodec};
 use crate::changes::input::{Changes, Input, add, report_missing};
-use crate::changes::row_table::RowTable;
 use crate::changes::{changelog_schema, weighted_batch};
+use crate::encoded_rows::{Encoded, RowCodec, RowTable};
 use crate::keys::{KeyTable, NO_KEY};
 use crate::state::damaged;
 use crate::stored_rows::{read_rows, write_rows};
@@ -143,10 +142,7 @@ impl Side {
         if entry.touched == NONE {
             entry.touched = self.touched.len() as u32;
             self.touched.push(Touched { row: number, before: entry.weight });
-        } else if self.touched[entry.touched as usize].before == 0
-            && bytes.spelling < self.rows.row(number).spelling
-        {
-            // Within a cycle the smallest spelling stays, so that the order of arrival does not matter.
+        } else if self.touched[entry.touched as usize].before == 0 {
             self.rows.respell(number, bytes);
         }
         entry.weight = add(entry.weight, weight)?;

@@ -1,7 +1,11 @@
 //! Operators over changing relations against naive evaluators over maps from row to weight.
 #![allow(missing_docs)]
 
+mod aggregate;
 mod join;
 mod relation;
 mod runs;
+mod set_operation;
+mod top;
 mod upserts;
+mod windowed;

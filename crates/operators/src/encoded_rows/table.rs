@@ -2,7 +2,7 @@
 
 use hashbrown::HashTable;
 
-use super::encoding::RowBytes;
+use super::codec::RowBytes;
 use crate::hash::of_integer;
 use crate::keys::hash_bytes;
 
@@ -44,6 +44,11 @@ impl RowTable {
     /// The number of rows.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// One more than the largest number that was ever given.
+    pub fn numbers(&self) -> usize {
+        self.slots.len()
     }
 
     /// Bytes of memory held.
@@ -111,8 +116,12 @@ impl RowTable {
         }
     }
 
-    /// Replaces the spelling of a row by another one of the same identity.
+    /// Spells a row like this equal one, if that spelling is smaller. For rows of one cycle: which of them came first must
+    /// not matter.
     pub fn respell(&mut self, number: u32, row: RowBytes<'_>) {
+        if row.spelling >= self.row(number).spelling {
+            return;
+        }
         let slot = &mut self.slots[number as usize];
         self.removed_bytes += (slot.identity + slot.spelling) as usize;
         slot.start = self.bytes.len();

@@ -68,6 +68,11 @@ impl RowCodec {
         Ok(RowCodec { parser: converter.parser(), converter, types, plain, has_floats })
     }
 
+    /// The types of the columns.
+    pub fn types(&self) -> &[DataType] {
+        &self.types
+    }
+
     /// Encodes rows.
     ///
     /// # Errors
