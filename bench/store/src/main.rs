@@ -4,6 +4,7 @@
 //! cost of a row is put beside that of copying its columns, and readers ask at a given rate of rows.
 
 mod accounts;
+mod changing;
 mod check;
 mod kernel;
 mod load;
@@ -47,6 +48,9 @@ struct Arguments {
     /// How many readers compute at a time, as in a server; 0: all of them. Unless it is given, as many as there are processors.
     #[arg(long)]
     at_once: Option<usize>,
+    /// Measure instead what it costs to keep this many rows that change.
+    #[arg(long, value_delimiter = ',')]
+    changing: Vec<u64>,
     /// How long each measurement takes.
     #[arg(long, default_value_t = 10, value_parser = RangedU64ValueParser::<u64>::new().range(1..=3600))]
     seconds: u64,
@@ -56,6 +60,12 @@ fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     check::check(arguments.fragments)?;
     println!("answers: all questions answer like a loop over all rows, now and as of earlier cycles");
+    for rows in &arguments.changing {
+        changing::measure(*rows, arguments.cycle_rows)?;
+    }
+    if !arguments.changing.is_empty() {
+        return Ok(());
+    }
     let (mut writer, reader) = Writer::new(config(arguments.stored_mib << 20), arguments.fragments)?;
     let mut traffic = Traffic::new(arguments.cars);
     fill(&arguments, &mut writer, &reader, &mut traffic)?;

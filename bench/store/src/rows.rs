@@ -60,8 +60,12 @@ impl Traffic {
         let first = self.next;
         self.next += count as u64;
         self.cycles += 1;
-        let reports: Vec<Report> =
-            (first..self.next).map(|number| Traffic::report(self.cars, number)).collect();
+        Traffic::reports(self.cars, &Vec::from_iter(first..self.next))
+    }
+
+    /// The reports with these numbers.
+    pub fn reports(cars: u64, numbers: &[u64]) -> RecordBatch {
+        let reports: Vec<Report> = numbers.iter().map(|number| Traffic::report(cars, *number)).collect();
         let integers = |value: fn(&Report) -> i64| -> ArrayRef {
             Arc::new(Int64Array::from_iter_values(reports.iter().map(value)))
         };

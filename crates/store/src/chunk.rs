@@ -31,6 +31,9 @@ pub(crate) struct Chunk {
     /// For each row, how many rows before it the previous row with the same hash of its key is; 0 if there is none.
     /// Empty without a key.
     pub back: Box<[AtomicU32]>,
+    /// For each row of a changelog, how many rows behind it the next row with the same hash of its key is; 0 if there is none. Only the
+    /// writer uses it. Empty without a key.
+    pub ahead: Box<[AtomicU32]>,
     pub table: Option<TableRows>,
     /// Where it is kept, once it is complete and a snapshot has named it.
     pub place: OnceLock<ChunkPlace>,
@@ -103,14 +106,26 @@ impl Chunk {
         };
         let numbers = config.numbers.map(numbers).transpose()?;
         let count = rows.num_rows();
-        let back = if config.key.is_some() { count } else { 0 };
-        let back = (0..back).map(|_| AtomicU32::new(0)).collect();
+        let links =
+            |is_linked: bool| (0..if is_linked { count } else { 0 }).map(|_| AtomicU32::new(0)).collect();
+        let back = links(config.key.is_some());
+        let ahead = links(config.key.is_some() && config.contents == Contents::Changes);
         let table = (config.contents != Contents::AllRows).then(|| TableRows {
             ended: (0..count).map(|_| AtomicU64::new(NEVER)).collect(),
             ordinals: (0..count).map(|_| AtomicU64::new(0)).collect(),
         });
-        let mut chunk =
-            Chunk { first, rows, times, points, numbers, back, table, place: OnceLock::new(), bytes: 0 };
+        let mut chunk = Chunk {
+            first,
+            rows,
+            times,
+            points,
+            numbers,
+            back,
+            ahead,
+            table,
+            place: OnceLock::new(),
+            bytes: 0,
+        };
         chunk.bytes = chunk.count_bytes();
         Ok(chunk)
     }
@@ -123,8 +138,12 @@ impl Chunk {
             let latest = chunks.iter().filter_map(|chunk| chunk.times.as_ref().map(|times| times.latest));
             times.latest = latest.max().unwrap_or(i64::MIN);
         }
-        let back = chunks.iter().flat_map(|chunk| chunk.back.iter());
-        merged.back = back.map(|back| AtomicU32::new(back.load(Ordering::Relaxed))).collect();
+        let links = |of: fn(&Chunk) -> &[AtomicU32]| {
+            let links = chunks.iter().flat_map(|chunk| of(chunk));
+            links.map(|link| AtomicU32::new(link.load(Ordering::Relaxed))).collect()
+        };
+        merged.back = links(|chunk| &chunk.back);
+        merged.ahead = links(|chunk| &chunk.ahead);
         if let Some(table) = &mut merged.table {
             let parts = || chunks.iter().filter_map(|chunk| chunk.table.as_ref());
             let copy = |value: &AtomicU64| AtomicU64::new(value.load(Ordering::Relaxed));
@@ -170,7 +189,7 @@ impl Chunk {
 
     fn count_bytes(&self) -> usize {
         let columns: usize = self.rows.columns().iter().map(bytes_of).sum();
-        let per_row = self.back.len() * size_of::<u32>()
+        let per_row = (self.back.len() + self.ahead.len()) * size_of::<u32>()
             + self.table.as_ref().map_or(0, |table| table.ended.len() * 2 * size_of::<u64>());
         let grid = self.points.as_ref().and_then(|points| points.grid.as_ref()).map_or(0, Grid::bytes);
         columns + per_row + grid
@@ -187,6 +206,18 @@ impl Chunk {
         let number = self.first + row as u64;
         let back = before.and_then(|before| u32::try_from(number - before).ok()).unwrap_or(0);
         self.back[row].store(back, Ordering::Release);
+    }
+
+    /// The number of the next row with the same hash of its key.
+    pub fn after(&self, number: u64) -> Option<u64> {
+        let ahead = self.ahead[(number - self.first) as usize].load(Ordering::Relaxed);
+        (ahead > 0).then(|| number + u64::from(ahead))
+    }
+
+    /// Notes which row behind has the same hash of its key.
+    pub fn set_after(&self, number: u64, after: u64) {
+        let ahead = u32::try_from(after - number).unwrap_or(0);
+        self.ahead[(number - self.first) as usize].store(ahead, Ordering::Relaxed);
     }
 
     /// Whether a version that was published after this cycle shows the row, as far as its table says.

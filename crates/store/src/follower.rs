@@ -264,7 +264,7 @@ fn previous<'a>(version: &'a FragmentVersion, stored: StoredRow<'a>) -> Result<O
     while let Some(number) = next.filter(|number| *number >= version.first) {
         let Some(chunk) = version.chunks().find(number) else { return Ok(None) };
         let row = (number - chunk.first) as usize;
-        if number < version.end && chunk.is_shown(row, version.cycle) {
+        if number < version.end && version.shows(chunk, row) {
             let equality = KeyEquality::new(hasher, &hasher.key_of(&chunk.rows), &key)?;
             if equality.is_equal(row, stored.row) {
                 return Ok(Some(StoredRow { chunk, row }));

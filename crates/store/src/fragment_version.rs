@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::chunk::Chunk;
 use crate::chunk_list::ChunkList;
 use crate::store_state::{Published, StoreState};
 
@@ -27,6 +28,12 @@ impl FragmentVersion {
 
     pub fn chunks(&self) -> &ChunkList {
         &self.published.chunks
+    }
+
+    /// Whether it shows a row of its chunks, as far as what ended the row says.
+    pub fn shows(&self, chunk: &Chunk, row: usize) -> bool {
+        // Nothing had ended before the first cycle.
+        self.published.newest_cycle.is_none() || chunk.is_shown(row, self.cycle)
     }
 
     /// How many chunks have rows of it.

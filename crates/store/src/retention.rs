@@ -53,6 +53,8 @@ impl StoreWriter {
         self.mark_bytes -= oldest.map_or(0, Mark::bytes);
         self.gone = oldest.map(|mark| mark.cycle);
         self.marks.pop_oldest();
+        // The oldest version that is left does not show what it took back itself.
+        self.passed_by.extend(self.marks.oldest().and_then(|mark| mark.taken.clone()));
     }
 
     /// Whether earlier versions hold more of a table, or of a changelog, than the newest.

@@ -73,7 +73,7 @@ impl FragmentVersion {
         work.chunks_read += 1;
         let time = selection.time.filter(|_| !chunk.is_all_in(selection.time, None));
         let is_wanted = |row: usize| {
-            chunk.is_shown(row, self.cycle)
+            self.shows(chunk, row)
                 && chunk.is_in_time(row, time)
                 && is_key.as_ref().is_none_or(|is_key| is_key(row))
         };

@@ -190,7 +190,7 @@ impl FragmentVersion {
                 pause(stored.len() * size_of::<StoredRow<'_>>())?;
             }
             work.rows_examined += 1;
-            let is_wanted = chunk.is_shown(row, self.cycle)
+            let is_wanted = self.shows(chunk, row)
                 && chunk.is_in_time(row, selection.time)
                 && chunk.is_in_area(row, selection.area.as_ref());
             if is_wanted && last_chunk.as_ref().is_some_and(|(_, equality)| equality.is_equal(row, 0)) {
@@ -206,6 +206,10 @@ impl FragmentVersion {
                 }
             }
             next = chunk.before(number);
+        }
+        // The writer passes rows by that only versions which are gone show.
+        if self.shared.config.contents == Contents::Changes && self.is_gone() {
+            return Ok(None);
         }
         stored.reverse();
         Ok(Some(stored))
@@ -231,6 +235,9 @@ impl FragmentVersion {
     /// Whether the writer no longer keeps all rows of this version.
     fn is_gone(&self) -> bool {
         let current = self.shared.current.load();
+        let is_before_first = self.published.newest_cycle.is_none() && current.newest_cycle.is_some();
         current.marks.oldest().map_or(current.first, |mark| mark.first) > self.first
+            || self.shared.config.contents == Contents::Changes
+                && (is_before_first || current.marks.oldest().is_some_and(|mark| mark.cycle > self.cycle))
     }
 }

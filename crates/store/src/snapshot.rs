@@ -65,7 +65,7 @@ impl StoreWriter {
     }
 
     /// The oldest cycle that can be read.
-    fn oldest_cycle(&self) -> u64 {
+    pub(crate) fn oldest_cycle(&self) -> u64 {
         self.marks.oldest().map_or(0, |mark| mark.cycle)
     }
 
@@ -154,12 +154,18 @@ impl StoreWriter {
     }
 
     fn link_restored(&mut self) -> Result<(), Cause> {
-        let held = self.held_from();
+        let (held, oldest) = (self.held_from(), self.oldest_cycle());
+        let has_changes = self.shared.config.contents == Contents::Changes;
         let (Some(index), Some(hasher)) = (&mut self.index, &self.shared.hasher) else { return Ok(()) };
         for chunk in self.chunks.iter() {
             let hashes = hasher.hashes(&hasher.key_of(&chunk.rows), chunk.len())?;
             for (row, hash) in hashes.into_iter().enumerate() {
-                index.set(hash, chunk.first + row as u64, held, |before| chunk.set_before(row, before));
+                let number = chunk.first + row as u64;
+                if !has_changes {
+                    index.set(hash, number, held, |before| chunk.set_before(row, before));
+                } else if chunk.is_shown(row, oldest) {
+                    index.set(hash, number, held, |before| self.chunks.link(number, before, oldest));
+                }
             }
         }
         Ok(())

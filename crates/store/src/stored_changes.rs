@@ -41,6 +41,7 @@ impl StoreWriter {
         self.check_changes(batches, &changes)?;
         let taken = self.find_taken(equality, batches, &changes.taken)?;
         self.end_rows(cycle, &taken);
+        self.pass_by();
         let again = self.rows_to_store_again();
         let mut new = NewRows::default();
         for stored in &again {
@@ -59,10 +60,8 @@ impl StoreWriter {
         self.index_rows(&again, &new.hashes);
         // The index of keys may lead readers to the new rows before they are published.
         self.shared.staged.store(Arc::new(self.chunks.clone()));
-        if self.index.is_some() {
-            let hashes: Vec<u64> = self.hashes(&new.batches)?.into_iter().flatten().collect();
-            self.link(added_from, &hashes, cycle)?;
-        }
+        let keys: Vec<u64> = self.hashes(&new.batches)?.into_iter().flatten().collect();
+        self.link_changes(&keys);
         self.keys += self.next - came;
         let taken: Vec<u64> = taken.into_iter().map(|taken| taken.number).collect();
         let taken = (!taken.is_empty()).then(|| taken.into());
@@ -82,6 +81,12 @@ impl StoreWriter {
         }
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let rows = self.keys.saturating_add(count(&changes.added)).saturating_sub(count(&changes.taken));
+        // The index tells rows by the lower half of their numbers.
+        if (self.next - self.cleaned).saturating_add(count(&changes.added)) > u64::from(u32::MAX) {
+            return Err(Cause::resource(format!(
+                "{rows} rows that change are more than one store can tell apart; divide it into fragments"
+            )));
+        }
         self.check_limits(bytes, rows)?;
         self.shared.memory.grow(bytes)
     }
@@ -95,9 +100,11 @@ impl StoreWriter {
     ) -> Result<Vec<Taken>, Cause> {
         let Some(index) = &self.rows else { return Ok(Vec::new()) };
         let mut found = Vec::with_capacity(taken.len());
-        for (at, changed) in taken.iter().enumerate() {
-            if let Some(ahead) = taken.get(at + AHEAD) {
-                index.prefetch(ahead.hash);
+        let are_last = self.are_last(index, equality, batches, taken)?;
+        for (changed, last) in taken.iter().zip(are_last) {
+            if let Some(number) = last.filter(|_| changed.count == 1) {
+                found.push(Taken { hash: changed.hash, number });
+                continue;
             }
             let (batch, row) = (&batches[changed.batch as usize], changed.row as usize);
             let mut left = changed.count;
@@ -116,6 +123,38 @@ impl StoreWriter {
             }
         }
         Ok(found)
+    }
+
+    /// For each row the number of the last one with its hash, if that is equal to it. Column by column, so that the waits for the memory
+    /// of many rows overlap.
+    fn are_last(
+        &self,
+        index: &RowIndex,
+        equality: &RowEquality,
+        batches: &[RecordBatch],
+        taken: &[ChangedRow],
+    ) -> Result<Vec<Option<u64>>, Cause> {
+        let mut last = Vec::with_capacity(taken.len());
+        for (at, changed) in taken.iter().enumerate() {
+            if let Some(ahead) = taken.get(at + AHEAD) {
+                index.prefetch(ahead.hash);
+            }
+            last.push(index.newest(changed.hash));
+        }
+        let mut pairs = Vec::with_capacity(taken.len());
+        for (changed, last) in taken.iter().zip(&mut last) {
+            let chunk = last.and_then(|number| self.chunks.find(number));
+            *last = last.filter(|_| chunk.is_some());
+            if let (Some(chunk), Some(number)) = (chunk, last) {
+                let row = (*number - chunk.first) as usize;
+                pairs.push(((&chunk.rows, row), (&batches[changed.batch as usize], changed.row as usize)));
+            }
+        }
+        let mut are_equal = equality.are_equal(&pairs)?.into_iter();
+        for last in &mut last {
+            *last = last.filter(|_| are_equal.next() == Some(true));
+        }
+        Ok(last)
     }
 
     fn missing(&self, batch: &RecordBatch, row: usize) -> Cause {
@@ -213,7 +252,56 @@ impl StoreWriter {
     }
 }
 
+impl StoreWriter {
+    /// Leads from each of these new rows, the last ones of the store, to the one before with the same key, and back.
+    fn link_changes(&mut self, keys: &[u64]) {
+        let (held, oldest) = (self.held_from(), self.oldest_cycle());
+        let (Some(index), chunks) = (&mut self.index, &self.chunks) else { return };
+        for (number, (at, key)) in (self.next - keys.len() as u64..).zip(keys.iter().enumerate()) {
+            if let Some(ahead) = keys.get(at + AHEAD) {
+                index.prefetch(*ahead);
+            }
+            index.set(*key, number, held, |before| chunks.link(number, before, oldest));
+        }
+    }
+
+    /// Leads past the rows that only versions show which were gone before the newest was published: however often the rows of a key
+    /// change, few of them are looked at to find those that a version shows.
+    fn pass_by(&mut self) {
+        let chunks = &self.chunks;
+        for number in std::mem::take(&mut self.passed_by).iter().flat_map(|rows| rows.iter().copied()) {
+            // What lies before a chunk that is gone is gone too.
+            let Some(chunk) = chunks.find(number).filter(|chunk| !chunk.ahead.is_empty()) else { continue };
+            // The last row of its key is passed by when another comes.
+            let Some(after) = chunk.after(number) else { continue };
+            let before = chunk.before(number);
+            if let Some(chunk) = chunks.find(after) {
+                chunk.set_before((after - chunk.first) as usize, before);
+            }
+            if let Some((before, chunk)) = before.and_then(|before| Some((before, chunks.find(before)?))) {
+                chunk.set_after(before, after);
+            }
+        }
+    }
+}
+
 impl ChunkList {
+    /// Leads from a row of a changelog to the one before with the same key, and back. Rows that ended by the cycle `oldest` are left
+    /// out.
+    pub(crate) fn link(&self, number: u64, before: Option<u64>, oldest: u64) {
+        let mut before = before.and_then(|before| Some((before, self.find(before)?)));
+        while let Some((earlier, chunk)) = before
+            && !chunk.is_shown((earlier - chunk.first) as usize, oldest)
+        {
+            before = chunk.before(earlier).and_then(|before| Some((before, self.find(before)?)));
+        }
+        let Some(chunk) = self.find(number) else { return };
+        chunk.set_before((number - chunk.first) as usize, before.map(|(before, _)| before));
+        if let Some((before, chunk)) = before {
+            chunk.set_after(before, number);
+        }
+    }
+
     /// The place of a row in the order of the store.
     fn order(&self, number: u64) -> u64 {
         self.find(number).map_or(0, |chunk| chunk.order((number - chunk.first) as usize))

@@ -68,6 +68,8 @@ pub struct StoreWriter {
     pub(crate) shown_bytes: usize,
     /// The bytes of what versions say about rows that were taken back.
     pub(crate) mark_bytes: usize,
+    /// Rows of a changelog that no version shows any more, but to which others of their keys may lead.
+    pub(crate) passed_by: Vec<Arc<[u64]>>,
     pub(crate) rows_dropped: u64,
     pub(crate) chunks_dropped: u64,
 }
@@ -116,6 +118,7 @@ impl StoreWriter {
             complete_bytes: 0,
             shown_bytes: 0,
             mark_bytes: 0,
+            passed_by: Vec::new(),
             rows_dropped: 0,
             chunks_dropped: 0,
         };
@@ -323,10 +326,9 @@ impl StoreWriter {
     }
 
     /// Leads from each new row to the one before with the same key, and from the key to the new one.
-    pub(crate) fn link(&mut self, added_from: usize, hashes: &[u64], cycle: u64) -> Result<(), Cause> {
+    fn link(&mut self, added_from: usize, hashes: &[u64], cycle: u64) -> Result<(), Cause> {
         let held = self.held_from();
         let (chunks, shared) = (&self.chunks, &self.shared);
-        let is_table = shared.config.contents == Contents::LastOfKey;
         let (Some(index), Some(hasher)) = (&mut self.index, &shared.hasher) else { return Ok(()) };
         let mut at = 0;
         for chunk in &chunks.open[added_from..] {
@@ -343,7 +345,7 @@ impl StoreWriter {
                     before = newest;
                 });
                 at += 1;
-                let Some(table) = chunk.table.as_ref().filter(|_| is_table) else { continue };
+                let Some(table) = &chunk.table else { continue };
                 let mut ordinal = None;
                 while let Some(earlier) = before {
                     let Some(other) = chunks.find(earlier) else { break };
