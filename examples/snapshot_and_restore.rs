@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_engine::arrow::array::types::{UInt32Type, UInt64Type};
 use tidemill_engine::arrow::array::{RecordBatch, UInt32Array};
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef};
@@ -78,7 +79,7 @@ impl Sink for Collected {
     }
 
     fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
-        let mut committed = self.committed.lock().map_err(|_| Cause::bug("a reader panicked"))?;
+        let mut committed = self.committed.lock();
         committed.append(&mut self.prepared);
         Ok(())
     }
@@ -129,7 +130,7 @@ fn run(
     let snapshot = running.snapshot()?;
     drop(gateway);
     running.join()?;
-    let results = std::mem::take(&mut *collected.committed.lock().map_err(|_| "the sink panicked")?);
+    let results = std::mem::take(&mut *collected.committed.lock());
     Ok((results, snapshot))
 }
 

@@ -1,6 +1,8 @@
 //! Sums by the hour, which a sink makes and its caller reads.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 /// Seconds of an hour.
 pub(crate) const HOUR_S: i64 = 3600;
@@ -32,12 +34,12 @@ impl<T> Clone for HourTally<T> {
 impl<T: Clone + Default> HourTally<T> {
     /// The sums of each hour in which there was something, in the order of the hours, if times are seconds.
     pub fn by_hour(&self) -> Vec<(i64, T)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     /// Adds items, each with its time in seconds, to the sums of their hours.
     pub fn add<I>(&self, items: impl IntoIterator<Item = (i64, I)>, add: impl Fn(&mut T, I)) {
-        let mut hours = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hours = self.0.lock();
         for (time_s, item) in items {
             let hour = time_s.div_euclid(HOUR_S);
             let place = hours.partition_point(|(known, _)| *known < hour);

@@ -1,11 +1,12 @@
 //! A source with its rows in memory, and a sink that keeps rows and the times of commits.
 
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_engine::{Cause, CycleOutput, Guarantee, Polled, Sink, Source};
 
 use crate::points;
@@ -41,7 +42,7 @@ impl Source for Batches {
     }
 
     fn acknowledge(&mut self, rows: u64) {
-        *self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner) = rows;
+        *self.acknowledged.lock() = rows;
     }
 
     fn is_finite(&self) -> bool {
@@ -65,7 +66,7 @@ pub struct Table(Arc<Mutex<Kept>>);
 
 impl Table {
     pub fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// How many messages are committed.

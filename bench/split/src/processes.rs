@@ -4,10 +4,11 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
+use parking_lot::Mutex;
 use tidemill_engine::arrow::array::types::{UInt32Type, UInt64Type};
 use tidemill_engine::arrow::array::{Array, cast::AsArray};
 use tidemill_engine::arrow::schema::{DataType, Field, Schema};
@@ -56,7 +57,7 @@ struct Total(Arc<Mutex<(u64, u64)>>);
 
 impl Sink for Total {
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
-        let mut total = self.0.lock().expect("no sink panicked");
+        let mut total = self.0.lock();
         for batch in output.streams.into_iter().flatten() {
             let sum = |column: &dyn Array| column.as_primitive::<UInt64Type>().values().iter().sum::<u64>();
             total.0 += sum(batch.rows.column(0));
@@ -99,7 +100,7 @@ fn measure(batches: &[Batch], processes: usize, workers: usize, pushes: usize) -
     let elapsed_s = start.elapsed().as_secs_f64();
     let rows = (pushes * BATCH_ROWS) as u64;
     let numbers = pushes as u64 * (BATCH_ROWS as u64 * (BATCH_ROWS as u64 - 1) / 2);
-    let found = *total.0.lock().expect("no sink panicked");
+    let found = *total.0.lock();
     ensure!(
         found == (rows, numbers),
         "the partitions got other rows: {found:?} instead of {:?}",

@@ -186,7 +186,9 @@ impl Visit for JsonFields<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -196,7 +198,7 @@ mod tests {
 
     impl io::Write for Kept {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -221,7 +223,7 @@ mod tests {
                 "lost"
             );
         });
-        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(kept.0.lock().clone()).unwrap();
         assert!(text.ends_with("}\n") && text.lines().count() == 1, "{text}");
         let line: Value = serde_json::from_str(&text).unwrap();
         let expected = serde_json::json!({

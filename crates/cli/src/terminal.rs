@@ -2,10 +2,10 @@
 //! any more (`| head -1`).
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
 use indicatif::ProgressBar;
+use parking_lot::Mutex;
 
 /// The line on standard error that changes, if there is one.
 static STATUS_LINE: Mutex<Option<ProgressBar>> = Mutex::new(None);
@@ -13,12 +13,12 @@ static STATUS_LINE: Mutex<Option<ProgressBar>> = Mutex::new(None);
 /// From now on this line changes on standard error; `None`: none does.
 #[cfg(feature = "sql")]
 pub(crate) fn set_status_line(line: Option<ProgressBar>) {
-    *STATUS_LINE.lock().unwrap_or_else(PoisonError::into_inner) = line;
+    *STATUS_LINE.lock() = line;
 }
 
 /// Writes something to standard error that stays, above the line that changes.
 pub(crate) fn above_status_line<T>(write: impl FnOnce() -> T) -> T {
-    match STATUS_LINE.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+    match STATUS_LINE.lock().as_ref() {
         Some(line) => line.suspend(write),
         None => write(),
     }

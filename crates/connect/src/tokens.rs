@@ -2,10 +2,10 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_core::error::Cause;
 use tracing::warn;
 
@@ -127,7 +127,7 @@ impl TokenFile {
 
     /// The tokens, after a look at the file if it is time.
     fn looked_at(&self) -> MutexGuard<'_, FileState> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if state.looked_at.elapsed() >= LOOK_INTERVAL {
             state.looked_at = Instant::now();
             self.read_again(&mut state);

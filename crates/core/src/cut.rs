@@ -1,6 +1,8 @@
 //! Cuts, which say where one cycle ends and the next begins, and the log that stores them.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::error::Cause;
 
@@ -136,8 +138,8 @@ impl MemoryCutLog {
         self.lock().iter().cloned().collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, std::collections::VecDeque<Cut>> {
-        self.cuts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> parking_lot::MutexGuard<'_, std::collections::VecDeque<Cut>> {
+        self.cuts.lock()
     }
 }
 

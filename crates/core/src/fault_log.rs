@@ -1,6 +1,8 @@
 //! Where the parts of a query report failures that concern single rows, while the query continues.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::source::Faults;
 
@@ -41,6 +43,6 @@ impl FaultLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Faults> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock()
     }
 }

@@ -1,7 +1,9 @@
 //! Why a sink does not get on: its target is away, and it tries again.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Whether a sink is waiting for its target, and why. The sink writes it, and any thread reads it; clones refer to the same.
 ///
@@ -36,6 +38,6 @@ impl SinkOutage {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<(Instant, String)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// What threads can belong to, such as a pool with a priority and a budget.
 pub trait ThreadGroup: Send + Sync {
@@ -123,7 +125,7 @@ impl SourceThreads {
     }
 
     fn lock(&self) -> MutexGuard<'_, Roster> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -179,20 +181,20 @@ mod tests {
 
     impl ThreadGroup for Group {
         fn take_in(&self, thread: i32) -> Box<dyn Send> {
-            self.0.lock().unwrap().push(thread);
+            self.0.lock().push(thread);
             Box::new(Member(self.clone(), thread))
         }
     }
 
     impl Drop for Member {
         fn drop(&mut self) {
-            self.0.0.lock().unwrap().retain(|thread| *thread != self.1);
+            self.0.0.lock().retain(|thread| *thread != self.1);
         }
     }
 
     impl Group {
         fn members(&self) -> Vec<i32> {
-            let mut members = self.0.lock().unwrap().clone();
+            let mut members = self.0.lock().clone();
             members.sort_unstable();
             members
         }

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_engine::arrow::array::types::{UInt32Type, UInt64Type};
 use tidemill_engine::arrow::array::{RecordBatch, UInt32Array, UInt64Array, cast::AsArray};
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef};
@@ -28,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     drop(gateway);
     let summary = running.join()?;
-    let sums = sums.0.lock().map_err(|_| "the sink has panicked")?;
+    let sums = sums.0.lock();
     assert_eq!(sums.values().sum::<u64>(), (0..100_000).sum::<u64>());
     println!("{} rows in, {} keys, the right sums", summary.work[0].rows_in, sums.len());
     Ok(())
@@ -77,7 +78,7 @@ struct Sums(Arc<Mutex<BTreeMap<u32, u64>>>);
 
 impl Sink for Sums {
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
-        let mut sums = self.0.lock().map_err(|_| Cause::bug("a thread has panicked"))?;
+        let mut sums = self.0.lock();
         for batch in output.streams.into_iter().flatten() {
             let keys = batch.rows.column(0).as_primitive::<UInt32Type>().values();
             let values = batch.rows.column(1).as_primitive::<UInt64Type>().values();

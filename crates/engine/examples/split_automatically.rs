@@ -4,9 +4,10 @@
 //!     cargo run --release --example split_automatically
 
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tidemill_engine::arrow::array::{BooleanArray, RecordBatch, UInt32Array};
 use tidemill_engine::arrow::array::{cast::AsArray, types::UInt32Type};
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef};
@@ -79,7 +80,7 @@ struct Counts(Arc<Mutex<Vec<u32>>>);
 
 impl Sink for Counts {
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
-        let mut counts = self.0.lock().map_err(|_| Cause::bug("a thread panicked"))?;
+        let mut counts = self.0.lock();
         for batch in output.streams.into_iter().flatten() {
             let column = |index| batch.rows.column(index).as_primitive::<UInt32Type>().values();
             column(0).iter().zip(column(1)).for_each(|(xway, rows)| counts[*xway as usize] = *rows);
@@ -125,7 +126,7 @@ fn run(
     }
     drop(gateway);
     let summary = running.join()?;
-    let counts = counts.0.lock().expect("no sink panicked").clone();
+    let counts = counts.0.lock().clone();
     Ok((counts, summary.splits[0].to_string()))
 }
 

@@ -1,9 +1,10 @@
 //! What a feed's threads share with its observer.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_core::arrow::array::RecordBatch;
 use tidemill_core::memory::bytes_of_rows;
 use tidemill_core::{Faults, Progress};
@@ -93,7 +94,7 @@ impl Default for Sampled {
 impl Sampled {
     /// How many are new, if they are to be logged now.
     fn due(&self, count: u64) -> Option<u64> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let now = Instant::now();
         if count <= state.told || now < state.next {
             return None;
@@ -217,6 +218,6 @@ impl FeedState {
     }
 
     fn lock(&self) -> MutexGuard<'_, Reported> {
-        self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.told.lock()
     }
 }

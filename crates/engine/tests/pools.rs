@@ -108,10 +108,10 @@ fn assert_none_is_promoted() {
 }
 
 /// Serialises tests that look at all threads of this process.
-static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+static ALONE: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+fn alone() -> parking_lot::MutexGuard<'static, ()> {
+    ALONE.lock()
 }
 
 #[test]

@@ -19,7 +19,7 @@ mod split_optimizer;
 mod split_status;
 mod stages;
 mod status;
-mod sync;
+mod threads;
 mod topology;
 mod transport;
 mod window_tuner;

@@ -1,10 +1,11 @@
 //! Starts a plan, and provides the handle of the running query.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::unbounded;
+use parking_lot::Mutex;
 use tidemill_core::clock::Clock;
 use tidemill_core::snapshot::{Snapshot, StateSource};
 use tidemill_core::{CommitGuard, CutLog, MemoryCutLog, Sink, SystemClock};
@@ -32,7 +33,7 @@ use crate::split_optimizer::SplitOptimizer;
 use crate::stages::committer::Committer;
 use crate::stages::sink_stage::SinkHandover;
 use crate::status::{Observer, Status, Summary};
-use crate::sync::spawn;
+use crate::threads::spawn;
 use crate::topology::{EdgeKind, Layout, Topology};
 use crate::transport::bulk_channels::BulkChannels;
 use crate::transport::handshake::INSTRUCTIONS_BYTES_MAX;
@@ -446,7 +447,7 @@ impl Running {
     }
 
     fn wait(&mut self) {
-        let workers = self.workers.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let workers = self.workers.get_mut();
         if let Some(workers) = workers.take() {
             // Panics were turned into failures on the worker itself.
             workers.join();

@@ -19,7 +19,7 @@ use crate::panics::guard;
 use crate::run_state::RunState;
 use crate::run_state::splits::check;
 use crate::run_state::work::Part;
-use crate::sync::spawn;
+use crate::threads::spawn;
 use crate::topology::{EdgeKind, SplitEdge, Topology};
 use crate::window_tuner::WindowTuner;
 

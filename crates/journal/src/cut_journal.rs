@@ -1,7 +1,8 @@
 //! The durable log of cuts.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_core::error::Cause;
 use tidemill_core::fields::Fields;
 use tidemill_core::{Cut, CutLog};
@@ -128,7 +129,7 @@ impl CutJournal {
     }
 
     fn lock(&self) -> MutexGuard<'_, RecordLog> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock()
     }
 }
 

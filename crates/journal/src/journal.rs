@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
+use parking_lot::Mutex;
 use tidemill_core::error::Cause;
 use tidemill_core::fields::PutFields;
 
@@ -126,7 +127,7 @@ impl Journal {
     ) -> Result<(StreamWriter, StreamReader), Cause> {
         let folder = layout::stream_name(name)
             .ok_or_else(|| Cause::user(format!("the stream's name '{name}' is too long; shorten it")))?;
-        if !self.streams.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned()) {
+        if !self.streams.lock().insert(name.to_owned()) {
             return Err(Cause::bug(format!("the journal of stream '{name}' is already open")));
         }
         let open = OpenStream { name: name.to_owned(), open: self.streams.clone() };
@@ -176,7 +177,7 @@ impl Journal {
     }
 
     fn open_cuts(&self, segment_bytes: u64, retain_bytes: u64) -> Result<CutJournal, Cause> {
-        let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cuts = self.cuts.lock();
         if let Some(cuts) = &*cuts {
             return Ok(cuts.clone());
         }
@@ -300,7 +301,7 @@ impl Journal {
     /// # Errors
     /// If the disk fails. A part of it may then be left.
     pub fn remove_stream(&self, name: &str) -> Result<bool, Cause> {
-        let open = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.streams.lock();
         let Some(folder) = layout::stream_name(name).filter(|_| !open.contains(name)) else {
             return Ok(false);
         };

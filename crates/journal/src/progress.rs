@@ -1,9 +1,10 @@
 //! How far a log is; shared by its writer, its readers and threads that wait for the disk.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidemill_core::error::Cause;
 
 use crate::segment::Segment;
@@ -75,8 +76,7 @@ impl StreamProgress {
             if rest.is_zero() {
                 break;
             }
-            let (guard, _) = self.changed.wait_timeout(failure, rest).unwrap_or_else(PoisonError::into_inner);
-            failure = guard;
+            self.changed.wait_for(&mut failure, rest);
         }
         self.synced() >= position
     }
@@ -90,7 +90,7 @@ impl StreamProgress {
     /// Asks for what was released from `position` on once more; whether it is still there. It then stays until it is
     /// released again.
     pub fn keep_from(&self, position: u64) -> bool {
-        let _deciding = self.removing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _deciding = self.removing.lock();
         let is_there = self.first() <= position;
         if is_there {
             self.released.fetch_min(position, Ordering::AcqRel);
@@ -100,7 +100,7 @@ impl StreamProgress {
 
     /// What is below `position` will be removed, unless it is needed again meanwhile; whether it is not.
     pub(crate) fn give_up_before(&self, position: u64) -> bool {
-        let _deciding = self.removing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _deciding = self.removing.lock();
         let is_released = self.released() >= position;
         if is_released {
             self.set_first(position);
@@ -140,6 +140,6 @@ impl StreamProgress {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Cause>> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+        self.failure.lock()
     }
 }

@@ -1,8 +1,9 @@
 //! A log of records in segments. Journals of rows and the log of cuts are made of it.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_core::connections::Stretch;
 use tidemill_core::error::{Cause, Fault};
 use tidemill_core::source::{Request, SourceOffset};
@@ -38,7 +39,7 @@ pub(crate) struct LogShared {
 
 impl LogShared {
     pub(crate) fn segments(&self) -> MutexGuard<'_, Vec<Arc<Segment>>> {
-        self.segments.lock().unwrap_or_else(PoisonError::into_inner)
+        self.segments.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Opens a log, even after a crash: reads the newest segment and cuts off what was torn at its end.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_core::error::Cause;
 use tidemill_core::fields::Malformed;
 

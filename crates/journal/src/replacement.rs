@@ -1,7 +1,8 @@
 //! Queries that replace the query of a folder. Both read the same streams.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_core::error::Cause;
 
 use crate::current_query;

@@ -14,11 +14,10 @@
 //! | | | zeros up to a multiple of 64 |
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::{io, sync::Arc};
 
+use parking_lot::Mutex;
 use tidemill_core::error::Cause;
 use tidemill_core::fields::{Fields, Malformed, PutFields, TakeFields};
 
@@ -82,7 +81,7 @@ impl SegmentFile {
     }
 
     pub(crate) fn sync(&self) -> Result<(), Cause> {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failure = self.failure.lock();
         if let Some(cause) = &*failure {
             return Err(cause.clone());
         }

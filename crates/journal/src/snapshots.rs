@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_core::Cut;
 use tidemill_core::error::{Cause, Fault};
 use tidemill_core::fields::{Fields, PutFields, TakeFields};
@@ -178,11 +179,11 @@ impl SnapshotFolder {
 
     /// The damaged snapshots that were skipped: the first few, each with file, offset and reason.
     pub fn faults(&self) -> Vec<String> {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.faults.lock().clone()
     }
 
     fn add_fault(&self, fault: String) {
-        let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut faults = self.faults.lock();
         if faults.len() < FAULTS_MAX && !faults.contains(&fault) {
             faults.push(fault);
         }

@@ -1,10 +1,11 @@
 //! The journal of one stream: rows are appended at one end and read, by position, at the other.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
+use parking_lot::Mutex;
 use tidemill_core::connections::Stretch;
 use tidemill_core::error::Cause;
 use tidemill_core::fields::Malformed;
@@ -87,7 +88,7 @@ pub(crate) struct OpenStream {
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+        self.open.lock().remove(&self.name);
     }
 }
 

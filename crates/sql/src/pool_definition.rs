@@ -1,7 +1,8 @@
 //! A pool of the catalogue: how it is set up, and the running one that queries share.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tidemill_engine::{Cause, Pool, PoolObserver, PoolSettings, PoolStatus};
 use tracing::warn;
 
@@ -30,7 +31,7 @@ impl PoolDefinition {
     /// # Errors
     /// If it cannot get what it asks for.
     pub fn start(&self) -> Result<Arc<Pool>, Cause> {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = self.running.lock();
         if let Some(pool) = running.pool.upgrade() {
             return Ok(pool);
         }
@@ -43,7 +44,7 @@ impl PoolDefinition {
 
     /// What it has done since it last started; `None` if no query has run in it yet.
     pub fn status(&self) -> Option<PoolStatus> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = self.running.lock();
         running.observer.as_ref().map(PoolObserver::status)
     }
 }

@@ -1,7 +1,6 @@
 //! The memory of a store, counted in the budget of whoever fills it.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use tidemill_core::{Cause, MemoryAccount};
 
 /// Rows that can still be read when their query has ended leave this part of the memory to what runs.
@@ -21,14 +20,14 @@ struct Counted {
 impl StoreMemory {
     /// Counts in another account from here on.
     pub fn count_in(&self, account: MemoryAccount, holder: &str, bytes: usize) {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.0.lock();
         *counted = Counted { account, holder: holder.to_owned() };
         counted.account.set(bytes as u64);
     }
 
     /// Holds this much more, if that is allowed.
     pub fn grow(&self, bytes: usize) -> Result<(), Cause> {
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.0.lock();
         let Counted { account, holder } = &mut *counted;
         let left = account.budget().limit() / PART_LEFT;
         account.grow_and_leave(holder, bytes as u64, left)
@@ -36,6 +35,6 @@ impl StoreMemory {
 
     /// Says how much is held now.
     pub fn set(&self, bytes: usize) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).account.set(bytes as u64);
+        self.0.lock().account.set(bytes as u64);
     }
 }

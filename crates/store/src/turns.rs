@@ -1,10 +1,11 @@
 //! Readers take turns, so that a short question does not wait for long ones.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_core::Cause;
 
 /// How long a reader computes at first before another one continues, if one waits, and how long at most, once it has been
@@ -134,7 +135,7 @@ impl ReaderTurns {
 
 impl TurnState {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     /// Wakes who comes next, and nobody else. It looks for itself whether there is room.

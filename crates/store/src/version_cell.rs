@@ -1,8 +1,10 @@
 //! The newest version of something, which one thread replaces while others read it.
 
 use std::array;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard, TryLockError};
+
+use parking_lot::{Mutex, RwLock};
 
 /// Versions that can be looked at while a newer one is put in their place. A reader looks at one for some nanoseconds, unless
 /// its thread is interrupted just then; so many threads are never interrupted there at once.
@@ -33,11 +35,7 @@ impl<T> VersionCell<T> {
     pub fn load(&self) -> Arc<T> {
         loop {
             let place = self.newest.load(Ordering::SeqCst);
-            let version = match self.places[place].try_read() {
-                Ok(version) => version,
-                Err(TryLockError::Poisoned(version)) => version.into_inner(),
-                Err(TryLockError::WouldBlock) => continue,
-            };
+            let Some(version) = self.places[place].try_read() else { continue };
             // Otherwise it may be one that is older, or one that is not to be seen yet.
             if self.newest.load(Ordering::SeqCst) == place
                 && let Some(version) = &*version
@@ -49,14 +47,14 @@ impl<T> VersionCell<T> {
 
     /// Replaces it.
     pub fn store(&self, version: Arc<T>) {
-        let mut outdated = self.outdated.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outdated = self.outdated.lock();
         let before = self.newest.load(Ordering::SeqCst);
         let place = self.put(version, before);
         self.newest.store(place, Ordering::SeqCst);
         outdated[place] = false;
         outdated[before] = true;
         for (is_outdated, place) in outdated.iter_mut().zip(&self.places) {
-            if *is_outdated && let Some(mut place) = free(place) {
+            if *is_outdated && let Some(mut place) = place.try_write() {
                 // What it held may be large, and is dropped when nobody can wait for it.
                 let version = place.take();
                 drop(place);
@@ -71,7 +69,7 @@ impl<T> VersionCell<T> {
         let others = || (0..PLACES).filter(|place| *place != newest);
         loop {
             if let Some((index, mut place)) =
-                others().find_map(|index| Some((index, free(&self.places[index])?)))
+                others().find_map(|index| Some((index, self.places[index].try_write()?)))
             {
                 let earlier = place.replace(version);
                 drop(place);
@@ -80,15 +78,6 @@ impl<T> VersionCell<T> {
             }
             std::thread::yield_now();
         }
-    }
-}
-
-/// A place, unless somebody looks at it.
-fn free<T>(place: &RwLock<Option<Arc<T>>>) -> Option<RwLockWriteGuard<'_, Option<Arc<T>>>> {
-    match place.try_write() {
-        Ok(place) => Some(place),
-        Err(TryLockError::Poisoned(place)) => Some(place.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
     }
 }
 
@@ -114,14 +103,14 @@ mod tests {
     #[test]
     fn who_looks_at_versions_holds_up_nobody() {
         let cell = VersionCell::new(0);
-        let places: Vec<_> = (0..PLACES - 2).map(|place| cell.places[place].read().unwrap()).collect();
+        let places: Vec<_> = (0..PLACES - 2).map(|place| cell.places[place].read()).collect();
         for version in 1..10 {
             cell.store(Arc::new(version));
             assert_eq!(*cell.load(), version);
         }
         drop(places);
         cell.store(Arc::new(10));
-        let held = cell.places.iter().filter(|place| place.read().unwrap().is_some()).count();
+        let held = cell.places.iter().filter(|place| place.read().is_some()).count();
         assert_eq!(held, 1);
     }
 

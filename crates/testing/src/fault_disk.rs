@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use arrow_buffer::Buffer;
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_journal::{LockGuard, Medium, MediumFile};
 
 /// The smallest piece that the disk writes whole.
@@ -134,7 +135,7 @@ impl FaultDisk {
 
     /// How many bytes all files have.
     pub fn bytes(&self) -> usize {
-        self.state().now.values().map(|file| file.lock().unwrap().now.length).sum()
+        self.state().now.values().map(|file| file.lock().now.length).sum()
     }
 
     /// After this many more successful syncs, one fails.
@@ -181,7 +182,7 @@ impl FaultDisk {
     /// The content of a file, to be changed as if the disk had gone bad.
     pub fn corrupt(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let file = self.state().now[&text(path)].clone();
-        let mut file = file.lock().unwrap();
+        let mut file = file.lock();
         let mut bytes = vec![0; file.now.length];
         file.now.read(&mut bytes, 0);
         change(&mut bytes);
@@ -207,7 +208,7 @@ impl FaultDisk {
         for file in names.values_mut() {
             let known = torn.iter().find(|(pointer, _)| *pointer == Arc::as_ptr(file));
             let after = known.map(|(_, after)| after.clone()).unwrap_or_else(|| {
-                let after = Arc::new(Mutex::new(file.lock().unwrap().torn(random)));
+                let after = Arc::new(Mutex::new(file.lock().torn(random)));
                 torn.push((Arc::as_ptr(file), after.clone()));
                 after
             });
@@ -225,7 +226,7 @@ impl FaultDisk {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap()
+        self.0.lock()
     }
 
     fn open_file(&self, file: Arc<Mutex<FileState>>) -> Arc<dyn MediumFile> {
@@ -411,7 +412,7 @@ struct FaultFile {
 impl FaultFile {
     fn set_length(&self, length: usize) -> io::Result<()> {
         self.disk.check_halt()?;
-        let mut file = self.file.lock().unwrap();
+        let mut file = self.file.lock();
         file.now.set_length(length);
         file.changes.push(Change::Length(length));
         Ok(())
@@ -420,16 +421,16 @@ impl FaultFile {
 
 impl MediumFile for FaultFile {
     fn length(&self) -> io::Result<u64> {
-        Ok(self.file.lock().unwrap().now.length as u64)
+        Ok(self.file.lock().now.length as u64)
     }
 
     fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         self.disk.check_halt()?;
         let (bytes, offset) = (parts.concat(), offset as usize);
-        let length = self.file.lock().unwrap().now.length;
+        let length = self.file.lock().now.length;
         let more = (offset + bytes.len()).saturating_sub(length);
         let fits = self.disk.check_space(more);
-        let mut file = self.file.lock().unwrap();
+        let mut file = self.file.lock();
         // A write to a full disk leaves what found room.
         let bytes = if fits.is_ok() { bytes } else { bytes[..bytes.len() - more].to_vec() };
         file.now.write(offset, &bytes);
@@ -438,12 +439,12 @@ impl MediumFile for FaultFile {
     }
 
     fn read_at(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
-        Ok(self.file.lock().unwrap().now.read(target, offset as usize))
+        Ok(self.file.lock().now.read(target, offset as usize))
     }
 
     fn map(&self, length: u64) -> io::Result<Buffer> {
         let mut bytes = vec![0; length as usize];
-        self.file.lock().unwrap().now.read(&mut bytes, 0);
+        self.file.lock().now.read(&mut bytes, 0);
         Ok(Buffer::from(bytes))
     }
 
@@ -466,7 +467,7 @@ impl MediumFile for FaultFile {
 
     fn sync(&self) -> io::Result<()> {
         self.disk.check_sync()?;
-        let mut file = self.file.lock().unwrap();
+        let mut file = self.file.lock();
         file.synced = file.now.clone();
         file.changes.clear();
         Ok(())

@@ -2,8 +2,10 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
+
+use parking_lot::Mutex;
 
 use crate::request_head::read_head;
 
@@ -94,14 +96,14 @@ impl Server {
 
     /// The requests so far.
     pub fn requests(&self) -> Vec<Request> {
-        self.requests.lock().unwrap().clone()
+        self.requests.lock().clone()
     }
 }
 
 fn serve(stream: Box<dyn Stream>, known: &Mutex<Vec<Request>>, answer: &Answer) {
     let mut reader = BufReader::new(stream);
     let Some(request) = read(&mut reader) else { return };
-    known.lock().unwrap().push(request.clone());
+    known.lock().push(request.clone());
     // Who requested it may be gone.
     let _ = answer(&request, reader.get_mut()).and_then(|()| reader.get_mut().flush());
 }

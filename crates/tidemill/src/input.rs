@@ -1,10 +1,11 @@
 //! Where a program pushes rows.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_engine::{ChunkBuilder, Faults, FeedSettings, Gateway, Interrupt, Request};
 
 use crate::error::Error;
@@ -168,7 +169,7 @@ impl Input {
     /// What the intake of this end has found: late rows, and those that it left out. Feeds count for themselves.
     pub(crate) fn found(&self) -> (u64, Faults) {
         match &self.target {
-            Target::Gateway(state) => (state.late.load(Ordering::Relaxed), lock(&state.faults).clone()),
+            Target::Gateway(state) => (state.late.load(Ordering::Relaxed), state.faults.lock().clone()),
             Target::Journal(_) => Default::default(),
         }
     }
@@ -205,7 +206,7 @@ impl State {
         }
         let chunk = chunks.take(rows)?;
         self.late.store(chunks.late(), Ordering::Relaxed);
-        lock(&self.faults).merge(chunks.faults());
+        self.faults.lock().merge(chunks.faults());
         gateway.push(chunk).map_err(|_| Error::Stopped)
     }
 
@@ -224,11 +225,6 @@ impl State {
     }
 
     fn entry(&self) -> MutexGuard<'_, Entry> {
-        lock(&self.entry)
+        self.entry.lock()
     }
-}
-
-/// A thread that panicked while it pushed leaves the source usable.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,13 +1,14 @@
 //! The source of a durable query to which the program pushes: a push returns once its rows are in the journal.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use parking_lot::Mutex;
 use tidemill_engine::{Cause, Polled, Request, Source};
 
 /// How many pushes wait for the source.
@@ -62,7 +63,7 @@ impl Pusher {
     /// Pushes rows and waits until it is known what becomes of them; `None`: the source has ended, or the query has
     /// stopped.
     pub fn push(&self, rows: RecordBatch, request: Option<Request>) -> Option<Outcome> {
-        let sender = lock(&self.sender).clone()?;
+        let sender = self.sender.lock().clone()?;
         let (reply, outcome) = sync_channel(1);
         sender.send(Push::Rows { rows, request, reply }).ok()?;
         drop(sender);
@@ -71,13 +72,13 @@ impl Pusher {
 
     /// Says that no rows are to be expected for now; `None`: the source has ended, or the query has stopped.
     pub fn idle(&self) -> Option<()> {
-        let sender = lock(&self.sender).clone()?;
+        let sender = self.sender.lock().clone()?;
         sender.send(Push::Idle).ok()
     }
 
     /// Ends the source behind the pushes that have begun.
     pub fn end(&self) {
-        lock(&self.sender).take();
+        self.sender.lock().take();
     }
 
     /// Leaves the source, behind the pushes that have begun, without ending it.
@@ -85,10 +86,6 @@ impl Pusher {
         self.is_left.store(true, Ordering::SeqCst);
         self.end();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Source for PushedRows {

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill::arrow::schema::{DataType, Field, Schema, SchemaRef};
 use tidemill::connect::formats::{DecoderSettings, Format};
 use tidemill::connect::http::{HttpSettings, HttpSource};
@@ -78,7 +79,7 @@ fn promoted() -> Vec<(String, u32, u32)> {
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    ALONE.lock()
 }
 
 /// A pool, unless this machine does not grant it.

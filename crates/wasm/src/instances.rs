@@ -1,7 +1,6 @@
 //! Instances: a module that is ready to be called.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::{Mutex, MutexGuard};
 use wasmi::{Func, Instance, Memory, Store, StoreLimits, StoreLimitsBuilder, TrapCode};
 
 use crate::failure::{Fault, out_of_memory};
@@ -133,6 +132,6 @@ impl Instances {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Idle>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock()
     }
 }

@@ -2,8 +2,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_engine::arrow::array::types::{Int8Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use tidemill_engine::{Batch, Cause, CycleOutput, Sink};
 
@@ -60,7 +61,7 @@ impl AnswerDigest {
     }
 
     fn lock(&self) -> MutexGuard<'_, [KindDigest; KINDS]> {
-        self.kinds.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.kinds.lock()
     }
 }
 

@@ -1,7 +1,8 @@
 //! Counts answers while they go out: how many, how late, how long they took.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_engine::arrow::array::types::UInt64Type;
 use tidemill_engine::{Arrivals, Batch, ResponseTimes};
 
@@ -65,6 +66,6 @@ impl Tally {
     }
 
     fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.counts.lock()
     }
 }

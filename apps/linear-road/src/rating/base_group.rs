@@ -1,7 +1,8 @@
 //! The base group: a few expressways, run once through the minutes before the window.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use thiserror::Error;
 use tidemill_engine::{
     CyclePolicy, Engine, FlowError, Gateway, Operator, Snapshot, SnapshotReader, StateSource, Stopped,
@@ -149,8 +150,7 @@ impl BaseGroup {
         drop(gateway);
         running.join()?;
         let history = generator.history().to_vec();
-        let mut right =
-            std::mem::take(&mut *right.lock().map_err(|_| RatingError::Snapshot("a panic".into()))?);
+        let mut right = std::mem::take(&mut *right.lock());
         right.kinds[crate::answers::EXPENDITURES] = expenditures(&window, &history);
         let span = pages::PAGE * options.vehicle_partitions;
         let spans = Spans {

@@ -1,8 +1,9 @@
 //! The rating's sink: answers are timestamped, counted, encoded, hashed and dropped; some copies are checked.
 
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_engine::{Cause, CycleOutput, Sink};
 
 use super::check::{self, CopyCheck, RightAnswers};
@@ -22,7 +23,7 @@ pub(crate) struct RatingSink {
 impl Sink for RatingSink {
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
         let now_ns = output.clock.now_ns();
-        let mut check = self.check.lock().map_err(|_| poisoned())?;
+        let mut check = self.check.lock();
         self.text.clear();
         for (kind, answers) in output.streams.iter().enumerate() {
             if let Some(answers) = answers {
@@ -31,7 +32,7 @@ impl Sink for RatingSink {
                 check.take(kind, answers);
             }
         }
-        let mut written = self.written.lock().map_err(|_| poisoned())?;
+        let mut written = self.written.lock();
         written.0 = written.0.rotate_left(1) ^ crc32fast::hash(&self.text);
         written.1 += self.text.len() as u64;
         Ok(())
@@ -52,7 +53,7 @@ pub(crate) struct CollectingSink {
 
 impl Sink for CollectingSink {
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
-        let mut right = self.right.lock().map_err(|_| poisoned())?;
+        let mut right = self.right.lock();
         for (kind, answers) in output.streams.iter().enumerate().take(KINDS) {
             if let Some(answers) = answers {
                 let kept = check::answers(kind, answers).filter(|answer| answer.1 >= self.from_second);
@@ -65,8 +66,4 @@ impl Sink for CollectingSink {
     fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
         Ok(())
     }
-}
-
-fn poisoned() -> Cause {
-    Cause::bug("a thread of the rating panicked")
 }

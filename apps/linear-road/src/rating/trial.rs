@@ -1,10 +1,11 @@
 //! One trial: the window at a pace, with a number of expressways.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidemill_engine::{Clock, CyclePolicy, Engine, Gateway, Limits, Status, SystemClock};
 
 use super::base_group::{BaseGroup, RatingError};
@@ -159,9 +160,8 @@ pub fn run_trial(
     let due: [usize; KINDS] = std::array::from_fn(|kind| {
         base.right.kinds[kind].partition_point(|answer| usize::from(answer.1) < end)
     });
-    let check = check.lock().map_err(|_| RatingError::Options("the check panicked".into()))?;
-    let (checksum, answer_bytes) =
-        *written.lock().map_err(|_| RatingError::Options("the sink panicked".into()))?;
+    let check = check.lock();
+    let (checksum, answer_bytes) = *written.lock();
     Ok(TrialResult {
         expressways,
         events: status.per_event.count(),

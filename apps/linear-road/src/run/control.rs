@@ -1,7 +1,9 @@
 //! What the threads of a run share besides the engine.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::bad_lines::BadLines;
 
@@ -53,6 +55,6 @@ impl Control {
 
     /// The bad lines so far. Locked by the intake for bad lines only.
     pub fn bad_lines(&self) -> MutexGuard<'_, BadLines> {
-        self.bad_lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.bad_lines.lock()
     }
 }

@@ -12,8 +12,9 @@ pub use sample::Sample;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_engine::Cause;
 
 use crate::hour_tally::HOUR_S;
@@ -129,8 +130,8 @@ impl Pictures {
         hour.map_or(Ok(()), |hour| album.draw(&hour))
     }
 
-    fn album(&self) -> std::sync::MutexGuard<'_, Album> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn album(&self) -> parking_lot::MutexGuard<'_, Album> {
+        self.0.lock()
     }
 }
 

@@ -2,7 +2,9 @@
 #![cfg(feature = "sql")]
 
 use std::fs;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::support::*;
 use tidemill_testing::file_server::{Server, part, say};
@@ -102,7 +104,7 @@ fn a_durable_source_continues_where_it_was() {
     let content = Arc::new(Mutex::new("n\n1\n2\n".to_owned()));
     let served = Arc::clone(&content);
     let server = Server::start(move |request, stream| {
-        let content = served.lock().unwrap().clone();
+        let content = served.lock().clone();
         part(request, stream, content.as_bytes(), &format!("\"{}\"", content.len()))
     });
     let script = format!(
@@ -114,10 +116,10 @@ fn a_durable_source_continues_where_it_was() {
     let rows = || rows_of(&folder.path().join("all.csv"));
     run(folder.path(), &["run", "p.sql"]).expect(0);
     assert_eq!(rows(), ["1", "2"]);
-    *content.lock().unwrap() = "n\n1\n2\n3\n".to_owned();
+    *content.lock() = "n\n1\n2\n3\n".to_owned();
     run(folder.path(), &["run", "p.sql"]).expect(0);
     assert_eq!(rows(), ["1", "2", "3"]);
-    *content.lock().unwrap() = "n\n4\n5\n6\n7\n".to_owned();
+    *content.lock() = "n\n4\n5\n6\n7\n".to_owned();
     run(folder.path(), &["run", "p.sql"])
         .expect(2)
         .tells(&["the file has changed since its rows were journaled"]);

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_core::Cause;
 
 /// What tells a file from others, whatever it is called: its device and its number there.
@@ -14,7 +14,7 @@ type Identity = (u64, u64);
 static FILES: Mutex<BTreeMap<Identity, usize>> = Mutex::new(BTreeMap::new());
 
 fn files() -> MutexGuard<'static, BTreeMap<Identity, usize>> {
-    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+    FILES.lock()
 }
 
 #[cfg(unix)]

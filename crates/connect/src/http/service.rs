@@ -1,7 +1,7 @@
 //! Answers requests.
 
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hyper::body::Incoming;
@@ -10,6 +10,7 @@ use hyper::header::{
 };
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode, Version};
+use parking_lot::Mutex;
 use serde_json::json;
 use tidemill_core::source::{Faults, Request as Numbered};
 use tokio::sync::{Semaphore, oneshot};
@@ -56,7 +57,7 @@ pub(super) struct Peer {
 impl Service {
     /// Reports a fault that no request is answered with.
     pub(super) fn add_fault(&self, fault: String) {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner).add(fault);
+        self.faults.lock().add(fault);
     }
 
     /// Answers, and notes whose turn it is meanwhile.

@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use arrow_select::filter::filter_record_batch;
+use parking_lot::Mutex;
 use tidemill_core::SourceThreads;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Admission, Faults, Polled, Progress, Request, Source};
@@ -364,7 +365,7 @@ impl Source for HttpSource {
     }
 
     fn faults(&mut self) -> Faults {
-        let cut_off = std::mem::take(&mut *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner));
+        let cut_off = std::mem::take(&mut *self.cut_off.lock());
         self.faults.merge(cut_off);
         std::mem::take(&mut self.faults)
     }

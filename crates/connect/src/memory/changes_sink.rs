@@ -1,10 +1,11 @@
 //! The changes of a table since they were last taken.
 
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_core::{Cause, CycleOutput, Sink};
 
 use super::table_store::TableStore;
@@ -70,7 +71,7 @@ impl Changes {
 
     /// Locks the store. A panic elsewhere leaves whole commits behind.
     fn lock(&self) -> MutexGuard<'_, TableStore> {
-        self.store.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.store.lock()
     }
 }
 

@@ -1,11 +1,12 @@
 //! Rows in memory, for tests and for programs that embed the engine.
 
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
+use parking_lot::Mutex;
 use tidemill_core::memory::bytes_of_rows;
 use tidemill_core::{Cause, CycleOutput, MemoryAccount, Sink};
 
@@ -70,7 +71,7 @@ impl MemorySink {
     /// The memory that its rows count against, as long as somebody can read them.
     #[must_use]
     pub fn memory(self, account: MemoryAccount) -> MemorySink {
-        lock(&self.shared).account = account;
+        self.shared.lock().account = account;
         self
     }
 }
@@ -78,7 +79,7 @@ impl MemorySink {
 impl MemoryRows {
     /// All commits so far that had rows.
     pub fn commits(&self) -> Vec<MemoryCommit> {
-        lock(&self.shared).commits.clone()
+        self.shared.lock().commits.clone()
     }
 
     /// All rows so far as one batch.
@@ -95,7 +96,7 @@ impl MemoryRows {
     /// As for [`read`](MemoryRows::read).
     pub fn read_with_cycle(&self) -> Result<(RecordBatch, Option<u64>), Cause> {
         let (commits, cycle) = {
-            let shared = lock(&self.shared);
+            let shared = self.shared.lock();
             (shared.commits.clone(), shared.cycle)
         };
         let batches = commits.iter().flat_map(|commit| &commit.batches);
@@ -107,7 +108,7 @@ impl MemoryRows {
 
     /// The number of rows so far.
     pub fn len(&self) -> usize {
-        lock(&self.shared).rows
+        self.shared.lock().rows
     }
 
     /// Whether there are none.
@@ -117,7 +118,7 @@ impl MemoryRows {
 
     /// Whether the query has ended normally: no more rows come.
     pub fn is_finished(&self) -> bool {
-        lock(&self.shared).is_finished
+        self.shared.lock().is_finished
     }
 }
 
@@ -132,7 +133,7 @@ impl Sink for MemorySink {
 
     fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause> {
         let batches = self.pending.take(*cycles.end());
-        let mut shared = lock(&self.shared);
+        let mut shared = self.shared.lock();
         let rows = shared.rows + batches.iter().map(RecordBatch::num_rows).sum::<usize>();
         if rows > self.rows_max {
             return Err(Cause::resource(format!(
@@ -152,12 +153,7 @@ impl Sink for MemorySink {
     }
 
     fn finish(&mut self) -> Result<(), Cause> {
-        lock(&self.shared).is_finished = true;
+        self.shared.lock().is_finished = true;
         Ok(())
     }
-}
-
-/// A panic elsewhere leaves whole commits behind, so they may be read.
-fn lock(shared: &Mutex<CollectedRows>) -> MutexGuard<'_, CollectedRows> {
-    shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

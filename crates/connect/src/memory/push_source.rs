@@ -1,11 +1,12 @@
 //! A source into which the program itself puts rows.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidemill_core::error::Cause;
 use tidemill_core::memory::bytes_of_rows;
 use tidemill_core::source::{Polled, Source};
@@ -71,12 +72,12 @@ struct Reader {
 
 impl Readers {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Waits until something has changed, or some time has passed.
-    fn wait<'a>(&self, state: MutexGuard<'a, State>, time: Duration) -> MutexGuard<'a, State> {
-        self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
+    fn wait(&self, state: &mut MutexGuard<'_, State>, time: Duration) {
+        self.changed.wait_for(state, time);
     }
 }
 
@@ -149,7 +150,7 @@ impl PushTarget {
             if !goes_on() {
                 return Err(given_up());
             }
-            state = self.shared.wait(state, LOOK);
+            self.shared.wait(&mut state, LOOK);
         }
         let bytes = bytes_of_rows(rows);
         let mut up_to = Vec::new();
@@ -207,7 +208,7 @@ impl Pushed {
             if !goes_on() {
                 return Err(given_up());
             }
-            state = self.shared.wait(state, LOOK);
+            self.shared.wait(&mut state, LOOK);
         }
     }
 }
@@ -245,7 +246,7 @@ impl Source for PushSource {
             if left.is_zero() {
                 return Ok(Polled::Nothing);
             }
-            state = self.shared.wait(state, left);
+            self.shared.wait(&mut state, left);
         }
     }
 

@@ -1,9 +1,10 @@
 //! The read side of a table in memory.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_core::Cause;
 
 use super::table_log::TableLog;
@@ -50,7 +51,7 @@ impl PublishedTable {
 
     /// Locks the state. It is always changed in one step, so even a panic elsewhere leaves whole commits behind.
     pub fn lock(&self) -> MutexGuard<'_, TableState> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 }
 

@@ -1,9 +1,10 @@
 //! What listens.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
 use tidemill_core::Cause;
@@ -117,7 +118,7 @@ impl TlsServer {
 
     /// The configuration for the next connection.
     pub fn config(&self) -> Arc<ServerConfig> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = self.loaded.lock();
         if loaded.looked_at.elapsed() >= LOOK_EVERY {
             loaded.looked_at = Instant::now();
             self.look(&mut loaded);

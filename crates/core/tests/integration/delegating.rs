@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use parking_lot::Mutex;
 use tidemill_core::connections::{Heard, Stretch};
 use tidemill_core::cut::Cut;
 use tidemill_core::sink::Arrivals;
@@ -24,7 +25,7 @@ struct Other(Calls);
 
 impl Other {
     fn note(&self, call: impl Into<String>) {
-        self.0.lock().unwrap().push(call.into());
+        self.0.lock().push(call.into());
     }
 }
 
@@ -131,7 +132,7 @@ impl Sink for Other {
     }
     fn stopper(&self) -> Option<Box<dyn Fn() + Send + Sync>> {
         let calls = Arc::clone(&self.0);
-        Some(Box::new(move || calls.lock().unwrap().push("stop".into())))
+        Some(Box::new(move || calls.lock().push("stop".into())))
     }
     fn finish(&mut self) -> Result<(), Cause> {
         Err(Cause::operation("finish"))
@@ -192,7 +193,7 @@ fn a_source_that_changes_nothing_is_the_other_one() {
     let rows = RecordBatch::new_empty(source.schema());
     let refused = source.refused_rows(&rows, &Refused::default());
     assert_eq!(&*refused.unwrap_err().message, "refused of 0");
-    let calls = calls.lock().unwrap();
+    let calls = calls.lock();
     let expected = [
         "poll 3ms",
         "acknowledge 8",
@@ -239,5 +240,5 @@ fn a_sink_that_changes_nothing_is_the_other_one() {
     assert_eq!(sink.outage().read().expect("an outage").1, "away");
     sink.stopper().expect("it can be stopped")();
     assert_eq!(&*sink.finish().unwrap_err().message, "finish");
-    assert_eq!(*calls.lock().unwrap(), ["prepare 12", "commit 11..=12", "arrive", "stop"]);
+    assert_eq!(*calls.lock(), ["prepare 12", "commit 11..=12", "arrive", "stop"]);
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::{Cut, CutLog};
@@ -15,7 +16,6 @@ use tidemill_journal::{
 use tracing::warn;
 
 use super::journal_status::{JournalStatus, LogStatus, QueryNeeds, SnapshotStatus, SourceLogStatus};
-use super::lock;
 use super::lost_end::LostEnds;
 use super::lost_rows::{SourceInCuts, SourceMark};
 use super::need::{Need, least};
@@ -104,7 +104,7 @@ impl ClockJournal {
         schema: SchemaRef,
         settings: &StreamSettings,
     ) -> Result<(usize, StreamWriter, StreamReader), Cause> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let index = match state.sources.iter().position(|known| known == name) {
             Some(index) => index,
             None => {
@@ -123,7 +123,7 @@ impl ClockJournal {
 
     /// The place in the cuts of a source that was opened before.
     pub fn place_of(&self, name: &str) -> Option<usize> {
-        lock(&self.state).sources.iter().position(|known| known == name)
+        self.state.lock().sources.iter().position(|known| known == name)
     }
 
     /// Whether the journal of a source is there.
@@ -138,7 +138,7 @@ impl ClockJournal {
 
     /// The places of the sources that a query reads.
     pub fn sources_of(&self, query: &str) -> Vec<usize> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let positions = state.needs.get(query).into_iter().flat_map(|need| &need.positions);
         positions.map(|(source, _)| *source).collect()
     }
@@ -146,7 +146,7 @@ impl ClockJournal {
     /// Removes the journals of sources that are neither open nor needed; returns their names.
     pub fn remove_sources(&self, is_needed: impl Fn(&str) -> bool) -> Result<Vec<String>, Cause> {
         // Meanwhile, none is opened.
-        let _state = lock(&self.state);
+        let _state = self.state.lock();
         let mut removed = self.journal.streams()?;
         removed.retain(|name| !is_needed(name));
         let is_removed = |name: &String| self.journal.remove_stream(name);
@@ -164,13 +164,13 @@ impl ClockJournal {
 
     /// A source in the cuts.
     pub fn in_cuts(&self, source: usize) -> SourceInCuts {
-        SourceInCuts::new(source, &lock(&self.state).epochs)
+        SourceInCuts::new(source, &self.state.lock().epochs)
     }
 
     /// The journal of a source has no more rows than these, but logged cuts name others. From here on, these cuts change
     /// nothing of the source. Returns where it is at the last cut.
     pub fn lose(&self, source: usize, there: Range<u64>) -> Result<SourceMark, Cause> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let lost = SourceInCuts::new(source, &state.epochs).lost_behind(there.clone(), &self.cuts)?;
         let name = state.sources.get(source).map_or("", String::as_str);
         warn!(
@@ -190,13 +190,13 @@ impl ClockJournal {
 
     /// How many epochs the journal has.
     pub fn epochs(&self) -> usize {
-        lock(&self.state).epochs.len()
+        self.state.lock().epochs.len()
     }
 
     /// The last cycle that still is what it was when a query kept something of it that had seen this many epochs, and reads
     /// these sources; `None`: no cycle is.
     pub fn holds_up_to(&self, seen: usize, own: &[SourceJournal]) -> Option<u64> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let is_own = |source| own.iter().any(|own| own.in_cuts.index == source);
         let changed = state.epochs.iter().skip(seen).filter_map(|epoch| match epoch {
             Epoch::Opened { next_cycle } => Some(*next_cycle),
@@ -207,17 +207,17 @@ impl ClockJournal {
 
     /// A source is not read any more.
     pub fn close_source(&self, index: usize) {
-        lock(&self.state).progress.remove(&index);
+        self.state.lock().progress.remove(&index);
     }
 
     /// A query will begin: what it needs is not known yet.
     pub fn expect(&self, query: &str) {
-        lock(&self.state).expected.insert(query.to_owned());
+        self.state.lock().expected.insert(query.to_owned());
     }
 
     /// A query begins, and needs this.
     pub fn enter(&self, query: &str, need: Need) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.expected.remove(query);
         state.stopped.remove(query);
         state.needs.insert(query.to_owned(), need);
@@ -226,7 +226,7 @@ impl ClockJournal {
 
     /// A query that is there needs no more than this from here on.
     pub fn need(&self, query: &str, need: Need) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Some(known) = state.needs.get_mut(query) {
             *known = need;
             self.release(&mut state);
@@ -236,7 +236,7 @@ impl ClockJournal {
     /// A query is not there any more.
     pub fn forget(&self, query: &str) {
         self.lost_ends.forget(query);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.expected.remove(query);
         state.needs.remove(query);
         state.stopped.remove(query);
@@ -247,7 +247,7 @@ impl ClockJournal {
     /// A query does not run, and may continue with what it has in a folder: what it needs for that is kept, up to a limit.
     pub fn keep_for(&self, query: &str, folder: &Path) -> Result<(), Cause> {
         let stopped = self.stopped_in(folder);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if let Ok(Some(stopped)) = &stopped {
             state.stopped.insert(query.to_owned(), stopped.clone());
         }
@@ -260,7 +260,7 @@ impl ClockJournal {
 
     /// What is kept for a query that is stopped; `None`: there is none of this name, or it has never begun.
     pub fn kept_for(&self, query: &str) -> Result<Option<KeptRows>, Cause> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let JournalState { stopped, progress, bytes_max, needs, .. } = &mut *state;
         let Some(stopped) = stopped.get_mut(query) else { return Ok(None) };
         let next = stopped.need.after.map_or(0, |cycle| cycle + 1);
@@ -295,7 +295,7 @@ impl ClockJournal {
 
     /// A query that is there has a newer snapshot.
     pub fn has_snapshot(&self, query: &str, snapshot: SnapshotStatus) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.needs.contains_key(query) {
             state.snapshots.insert(query.to_owned(), snapshot);
         }
@@ -306,7 +306,7 @@ impl ClockJournal {
         let (cuts, oldest) = (LogStatus::of(&self.cuts.progress()), self.cuts.start());
         // It may be removed meanwhile.
         let oldest = if oldest < cuts.end { self.cuts.reader().read(oldest).ok().flatten() } else { None };
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let source = |(index, name): (usize, &String)| SourceLogStatus {
             name: name.clone(),
             log: state.progress.get(&index).map(|progress| LogStatus::of(progress)),

@@ -19,7 +19,7 @@ use super::query_state::DurableState;
 use super::source_journal::SourceJournal;
 use super::source_use::SourceUse;
 use super::subscription::{Joined, join};
-use super::{ClockRun, DatabaseClock, lock};
+use super::{ClockRun, DatabaseClock};
 use crate::Engine;
 use crate::durable::{
     ClockPart, Commits, Description, Durability, JournalGuard, Maintained, Maintenance, Recovered, Release,
@@ -80,7 +80,7 @@ impl Engine {
     ) -> Result<DurableClockRun, Cause> {
         let shared = &clock.shared;
         let log = shared.journal.clone().ok_or_else(|| Cause::bug("the clock has no journal"))?;
-        let _starting = lock(&shared.starting);
+        let _starting = shared.starting.lock();
         shared.wait_for_closed();
         let durable = Some(DurableState::default());
         let joined = join(shared, (self.cycle_policy(), durable), &plan, sources)?;

@@ -1,8 +1,9 @@
 //! The way from a source into a clock.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::MutexGuard;
 use tidemill_core::error::Cause;
 use tidemill_flow::{Chunk, HeldBack, Stopped};
 
@@ -60,11 +61,11 @@ impl ClockEntry {
             let waits_max =
                 since.map_or(Duration::MAX, |since| source.waits_max.saturating_sub(since.elapsed()));
             held_since = since;
-            state = if waits_max.is_zero() {
-                self.leave_slowest(state)
+            if waits_max.is_zero() {
+                state = self.leave_slowest(state);
             } else {
-                self.held_back.while_waiting(|| self.shared.wait_for_room(state, waits_max))
-            };
+                self.held_back.while_waiting(|| self.shared.wait_for_room(&mut state, waits_max));
+            }
         };
         let Some(source) = state.sources.get_mut(&self.source) else { return Err(Stopped) };
         let was_waiting = source.waits();

@@ -2,11 +2,9 @@
 //! that read the source have not come so far, and would run as if nothing had happened.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 
+use parking_lot::Mutex;
 use tidemill_core::error::Cause;
-
-use super::lock;
 
 /// What was proven.
 #[derive(Default)]
@@ -24,12 +22,12 @@ impl LostEnds {
     pub fn prove(&self, query: &str, sources: impl IntoIterator<Item = usize>, cause: &Cause) {
         let sources = sources.into_iter().collect();
         let (query, reason) = (query.to_owned(), cause.to_string());
-        lock(&self.0).push(LostEnd { sources, query, reason });
+        self.0.lock().push(LostEnd { sources, query, reason });
     }
 
     /// Refuses a query that reads one of these sources, if a query has proven that the end of one of them is lost.
     pub fn check(&self, sources: impl IntoIterator<Item = usize>) -> Result<(), Cause> {
-        let lost = lock(&self.0);
+        let lost = self.0.lock();
         let mut sources = sources.into_iter();
         match sources.find_map(|source| lost.iter().find(|lost| lost.sources.contains(&source))) {
             None => Ok(()),
@@ -42,6 +40,6 @@ impl LostEnds {
 
     /// A query does not prove anything any more.
     pub fn forget(&self, query: &str) {
-        lock(&self.0).retain(|lost| lost.query != query);
+        self.0.lock().retain(|lost| lost.query != query);
     }
 }

@@ -22,10 +22,11 @@ mod stopped_queries;
 mod subscription;
 
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidemill_core::error::Cause;
 use tidemill_core::{Clock, SystemClock};
 use tidemill_flow::Waker;
@@ -246,14 +247,14 @@ impl DatabaseClock {
     /// Sources that are opened from here on are not read until the result is dropped.
     #[must_use]
     pub fn hold(&self) -> Held {
-        lock(&self.shared.threads).held += 1;
+        self.shared.threads.lock().held += 1;
         Held(Arc::clone(&self.shared))
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let mut threads = lock(&self.0.threads);
+        let mut threads = self.0.threads.lock();
         threads.held -= 1;
         if threads.held == 0 {
             let waiting = std::mem::take(&mut threads.waiting);
@@ -264,16 +265,12 @@ impl Drop for Held {
 
 impl ClockShared {
     fn lock(&self) -> MutexGuard<'_, ClockState> {
-        lock(&self.state)
+        self.state.lock()
     }
 
     /// Waits until a source may have room, at most for some time.
-    fn wait_for_room<'a>(
-        &self,
-        state: MutexGuard<'a, ClockState>,
-        time_max: Duration,
-    ) -> MutexGuard<'a, ClockState> {
-        self.room.wait_timeout(state, time_max).unwrap_or_else(PoisonError::into_inner).0
+    fn wait_for_room(&self, state: &mut MutexGuard<'_, ClockState>, time_max: Duration) {
+        self.room.wait_for(state, time_max);
     }
 
     /// Tells those that a cycle concerns, once the lock is free.
@@ -305,7 +302,7 @@ impl ClockShared {
 
     /// Starts to read a source, as soon as nothing is held.
     fn read(&self, feed: Arc<FeedState>, start: StartReading) {
-        let mut threads = lock(&self.threads);
+        let mut threads = self.threads.lock();
         match threads.held {
             0 => threads.running.extend(start()),
             _ => threads.waiting.push((feed, start)),
@@ -314,7 +311,7 @@ impl ClockShared {
 
     /// Waits until sources that were told to stop are closed, so that they can be opened again.
     fn wait_for_closed(&self) {
-        let mut threads = lock(&self.threads);
+        let mut threads = self.threads.lock();
         // Those that were not read yet, because something is held.
         threads.waiting.retain(|(feed, _)| !feed.is_stopped());
         let (stopped, running) =
@@ -325,9 +322,4 @@ impl ClockShared {
             source.threads.into_iter().for_each(|thread| drop(thread.join()));
         }
     }
-}
-
-/// Locks even if another thread has panicked: what the locks protect is consistent at every step.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

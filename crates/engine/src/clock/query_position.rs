@@ -1,11 +1,12 @@
 //! How far a query is under the clock of a database.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tidemill_core::Cut;
 
-use super::{ClockShared, lock};
+use super::ClockShared;
 
 /// How many numbers are kept of cycles that a query has taken. It never has as many that are not committed.
 const NUMBERS_MAX: usize = 1024;
@@ -44,14 +45,14 @@ impl QueryPosition {
         let shared = self.shared.upgrade();
         let state = shared.as_ref().map(|shared| shared.lock());
         let next = state.as_ref().map_or(0, |state| state.next_cycle);
-        lock(&self.given.0).reached(committed, next)
+        self.given.0.lock().reached(committed, next)
     }
 
     /// What the query has not committed, if it has committed the cycles up to `committed`.
     pub fn lag(&self, committed: Option<u64>) -> QueryLag {
         let Some(shared) = self.shared.upgrade() else { return QueryLag::default() };
         let (now_ns, next) = (shared.clock.now_ns(), shared.lock().next_cycle);
-        let numbers = lock(&self.given.0);
+        let numbers = self.given.0.lock();
         if numbers.end.is_some() {
             return QueryLag::default();
         }
@@ -83,7 +84,7 @@ struct Numbers {
 
 impl GivenNumbers {
     pub fn add(&self, cut: &Cut) {
-        let mut numbers = lock(&self.0);
+        let mut numbers = self.0.lock();
         numbers.cycles.push_back((cut.cycle, cut.closed_at_ns));
         numbers.has_last |= cut.last;
         if numbers.cycles.len() > NUMBERS_MAX {
@@ -93,13 +94,13 @@ impl GivenNumbers {
 
     /// The last cycle that it was given.
     pub fn last(&self) -> Option<u64> {
-        lock(&self.0).cycles.back().map(|(cycle, _)| *cycle)
+        self.0.lock().cycles.back().map(|(cycle, _)| *cycle)
     }
 
     /// The query reads cycles from a journal, and looks at this one next; `None`: it does so no longer. What it was not given
     /// from memory does not count as given.
     pub fn replays(&self, next: Option<u64>) {
-        let mut numbers = lock(&self.0);
+        let mut numbers = self.0.lock();
         numbers.replayed = next;
         if let Some(next) = next {
             numbers.cycles.retain(|(cycle, _)| *cycle < next);
@@ -109,18 +110,18 @@ impl GivenNumbers {
 
     /// A query that reads cycles from a journal begins with this one.
     pub fn goes_on_at(&self, next: u64) {
-        let mut numbers = lock(&self.0);
+        let mut numbers = self.0.lock();
         numbers.replayed = numbers.replayed.map(|_| next);
     }
 
     /// The newest one is the query's last.
     pub fn has_last(&self) {
-        lock(&self.0).has_last = true;
+        self.0.lock().has_last = true;
     }
 
     /// The query takes no more cycles. `next` is the next cycle of the clock.
     pub fn leave(&self, next: u64) {
-        let mut numbers = lock(&self.0);
+        let mut numbers = self.0.lock();
         let next = numbers.replayed.unwrap_or(next);
         numbers.end = Some(if numbers.has_last { u64::MAX } else { next });
     }
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_query_has_reached_every_cycle_before_the_first_that_it_has_not_committed() {
-        let reached = |given: &GivenNumbers, committed| lock(&given.0).reached(committed, 10);
+        let reached = |given: &GivenNumbers, committed| given.0.lock().reached(committed, 10);
         let some = given(&[2, 5, 7]);
         assert_eq!(reached(&some, None), 2);
         assert_eq!(reached(&some, Some(2)), 5);
@@ -167,7 +168,7 @@ mod tests {
         let (ended, stopped) = (given(&[2, 5]), given(&[2, 5]));
         ended.has_last();
         [&ended, &stopped].iter().for_each(|given| given.leave(8));
-        let reached = |given: &GivenNumbers, committed| lock(&given.0).reached(committed, 100);
+        let reached = |given: &GivenNumbers, committed| given.0.lock().reached(committed, 100);
         assert_eq!((reached(&ended, Some(5)), reached(&stopped, Some(5))), (u64::MAX, 8));
         assert_eq!((reached(&ended, Some(2)), reached(&stopped, Some(2))), (5, 5));
     }
@@ -178,13 +179,13 @@ mod tests {
         given.has_last();
         given.replays(Some(3));
         given.leave(8);
-        assert_eq!(lock(&given.0).reached(Some(2), 100), 3);
+        assert_eq!(given.0.lock().reached(Some(2), 100), 3);
     }
 
     #[test]
     fn a_query_that_is_far_behind_has_no_more_than_it_has_committed() {
         let many: Vec<u64> = (0..3000).collect();
-        let reached = |committed| lock(&given(&many).0).reached(committed, 3000);
+        let reached = |committed| given(&many).0.lock().reached(committed, 3000);
         assert_eq!((reached(Some(10)), reached(Some(2500)), reached(Some(2999))), (11, 2501, 3000));
     }
 }

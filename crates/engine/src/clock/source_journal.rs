@@ -1,11 +1,11 @@
 //! What a query needs of the journal of one source of a database.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_journal::{StreamProgress, StreamReader};
 
-use super::lock;
 use super::lost_rows::SourceInCuts;
 use crate::feed_settings::FeedSettings;
 
@@ -38,6 +38,6 @@ impl SourceJournal {
 
     /// Another reader of it.
     pub fn reader(&self) -> StreamReader {
-        lock(&self.reader).another()
+        self.reader.lock().another()
     }
 }

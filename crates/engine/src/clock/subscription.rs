@@ -19,7 +19,7 @@ use super::query_state::{DurableState, QueryState};
 use super::source_journal::SourceJournal;
 use super::source_state::SourceState;
 use super::source_use::{DurableUse, SourceUse};
-use super::{ClockShared, DatabaseClock, ReadSource, StartReading, lock};
+use super::{ClockShared, DatabaseClock, ReadSource, StartReading};
 use crate::Engine;
 use crate::durable::{BATCHES_HANDED_ON, DurableSource, FeedStart, SyncPolicy, parts};
 use crate::feed::{Feed, SharedReading, spawn};
@@ -102,7 +102,7 @@ impl Engine {
         sources: Vec<SourceUse>,
     ) -> Result<ClockRun, Cause> {
         let shared = &clock.shared;
-        let _starting = lock(&shared.starting);
+        let _starting = shared.starting.lock();
         shared.wait_for_closed();
         let joined = join(shared, (self.cycle_policy(), None), &plan, sources)?;
         let after = joined.begins();

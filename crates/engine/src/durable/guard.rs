@@ -1,8 +1,9 @@
 //! What stands between a durable query and its sinks' commits.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidemill_core::error::Cause;
 use tidemill_core::{CommitGuard, Cut};
 use tidemill_journal::{CommitFile, CutJournal, Journal, StreamProgress};
@@ -45,8 +46,8 @@ impl JournalGuard {
         self.durable.missing(cut, |stream| self.streams[stream].synced(), self.cuts.synced())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Commits> {
-        self.commits.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Commits> {
+        self.commits.lock()
     }
 }
 

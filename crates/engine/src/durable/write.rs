@@ -2,10 +2,11 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
+use parking_lot::Mutex;
 use tidemill_core::arrow::array::RecordBatch;
 use tidemill_core::error::{Cause, Fault};
 use tidemill_core::{Clock, Faults, Outage, OutageReport, Polled, Request, SourceOffset, Stretch};
@@ -53,24 +54,24 @@ impl WriterReport {
     /// A position, and how far the event time of the source is there: every row from there on was, or will be, written with
     /// this time or a later one.
     pub fn reached(&self) -> (u64, i64) {
-        *self.reached.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        *self.reached.lock()
     }
 
     /// The position from which the source has said to be idle. It is not idle any more if something is written behind it.
     pub fn idle_from(&self) -> Option<u64> {
-        *self.idle_from.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        *self.idle_from.lock()
     }
 
     fn is_idle_from(&self, position: u64) {
-        *self.idle_from.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(position);
+        *self.idle_from.lock() = Some(position);
     }
 
     fn reach(&self, position: u64, time_ns: i64) {
-        *self.reached.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = (position, time_ns);
+        *self.reached.lock() = (position, time_ns);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Result<bool, Cause>>> {
-        self.end.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Option<Result<bool, Cause>>> {
+        self.end.lock()
     }
 }
 

@@ -1,7 +1,8 @@
 //! The logged cycles of a query, in order, with their rows.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_core::Cut;
 use tidemill_core::error::Cause;
 use tidemill_flow::{Failure, Given, GivenCycle, GivenCycles, Waker};
@@ -39,7 +40,7 @@ pub(super) struct PastEnd(Arc<Mutex<Option<Cause>>>);
 
 impl PastEnd {
     pub fn take(&self) -> Option<Cause> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.lock().take()
     }
 }
 
@@ -126,7 +127,7 @@ impl GivenCycles for PastCycles {
         // What comes before a damaged place is given out whole, and then the reason is told.
         match self.read() {
             Ok(upcoming) => self.upcoming = upcoming,
-            Err(cause) => *self.end.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(cause),
+            Err(cause) => *self.end.0.lock() = Some(cause),
         }
         cycle.cut.last = self.upcoming.is_none();
         Ok(Given::Cycle(cycle))

@@ -1,10 +1,11 @@
 //! A source that follows a script, and what comes of it at the gateway.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{RecvTimeoutError, TryRecvError};
+use parking_lot::Mutex;
 use tidemill_core::arrow::array::{RecordBatch, TimestampNanosecondArray};
 use tidemill_core::arrow::schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidemill_core::error::Cause;
@@ -82,7 +83,7 @@ impl Time {
 
     /// Waits as the script says next. The source then has nothing.
     fn waits(&self, events: &Mutex<VecDeque<Event>>) {
-        if let Some(Event::Waits(wait_ms)) = events.lock().unwrap().front() {
+        if let Some(Event::Waits(wait_ms)) = events.lock().front() {
             self.goes_on(Duration::from_millis(*wait_ms));
         }
     }
@@ -110,7 +111,7 @@ impl Source for Scripted {
     }
 
     fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
-        let next = self.events.lock().unwrap().pop_front();
+        let next = self.events.lock().pop_front();
         Ok(match next {
             None => Polled::Ended,
             Some(Event::Rows(times)) => batch(times.into_iter().map(Some).collect()),
@@ -161,7 +162,7 @@ struct Kept {
 impl ChunkReceiver for Kept {
     fn push(&self, chunk: Chunk) -> Result<(), Stopped> {
         self.time.goes_on(self.push_takes);
-        self.chunks.lock().unwrap().push(chunk);
+        self.chunks.lock().push(chunk);
         Ok(())
     }
 
@@ -172,7 +173,7 @@ impl ChunkReceiver for Kept {
 
 impl Kept {
     fn fed(&self) -> Vec<Fed> {
-        let chunks = self.chunks.lock().unwrap();
+        let chunks = self.chunks.lock();
         let fed =
             |chunk: &Chunk| Fed { events: chunk.events, watermark: chunk.watermark, is_idle: chunk.idle };
         chunks.iter().map(fed).collect()

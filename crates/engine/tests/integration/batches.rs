@@ -1,7 +1,9 @@
 //! Whole batches of any types, nulls included, from sources through operators to sinks.
 
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::fixture::{Random, watched};
 use tidemill_engine::arrow::array::cast::AsArray;
@@ -22,7 +24,7 @@ struct Maintained(Arc<Mutex<Vec<Batch>>>);
 
 impl Sink for Maintained {
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
-        self.0.lock().unwrap().extend(output.streams.into_iter().flatten());
+        self.0.lock().extend(output.streams.into_iter().flatten());
         Ok(())
     }
     fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
@@ -103,7 +105,7 @@ fn run(plan: &Plan, chunks: Vec<Chunk>, workers: usize, cycle: u32) -> Result<Ve
         }
         drop(gateway);
         match running.join() {
-            Ok(_) => Ok(std::mem::take(&mut *sink.0.lock().unwrap())),
+            Ok(_) => Ok(std::mem::take(&mut *sink.0.lock())),
             Err(FlowError::Failed(failure)) => Err(failure),
             Err(error) => panic!("{error}"),
         }

@@ -2,9 +2,11 @@
 //! nothing waits for times to come.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::fixture::forward::{Forward, plan_of};
 use crate::fixture::numbers::{by_partition, expected};
@@ -71,10 +73,10 @@ fn leaping(seed: u64) {
         std::thread::sleep(Duration::from_micros(random.below(8000)));
         started.running.abort();
         drop((started.feeds, started.running.join(), started.maintenance));
-        let seen = world.lock().unwrap().seen();
+        let seen = world.lock().seen();
         world = seen;
     }
-    let world = world.lock().unwrap();
+    let world = world.lock();
     assert_eq!(by_partition(world.lines.iter().map(String::as_str)), expected(LAST), "seed {seed}");
 }
 
@@ -96,13 +98,13 @@ fn events_that_arrived_later_than_now_do_not_wait_until_then() {
         let few = 30;
         let sender = || Sender::new(&world, few).staying();
         let run = start(&disk, sender(), &world, still(50 * YEAR_NS), Duration::from_secs(3600));
-        eventually("acknowledged", || world.lock().unwrap().acknowledged == few);
+        eventually("acknowledged", || world.lock().acknowledged == few);
         run.running.abort();
         drop((run.feeds, run.running.join(), run.maintenance));
-        assert_eq!(world.lock().unwrap().committed, None);
+        assert_eq!(world.lock().committed, None);
 
         let run = start(&disk, sender(), &world, still(YEAR_NS), Duration::from_millis(1));
-        eventually("committed", || world.lock().unwrap().lines.len() as u64 == few);
+        eventually("committed", || world.lock().lines.len() as u64 == few);
         drop((run.feeds, run.running.abort(), run.running.join(), run.maintenance));
     });
 }

@@ -9,8 +9,10 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::fixture::slow_disk::SlowDisk;
 use crate::fixture::{Random, eventually, watched};
@@ -169,7 +171,7 @@ impl Source for Sender {
     }
 
     fn acknowledge(&mut self, rows: u64) {
-        self.world.lock().unwrap().acknowledged[self.source] = self.first + rows - 1;
+        self.world.lock().acknowledged[self.source] = self.first + rows - 1;
     }
 
     fn is_finite(&self) -> bool {
@@ -191,7 +193,7 @@ impl Sink for Transactions {
     }
 
     fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
-        Ok(self.world.lock().unwrap().sinks[self.query].committed)
+        Ok(self.world.lock().sinks[self.query].committed)
     }
 
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
@@ -208,7 +210,7 @@ impl Sink for Transactions {
     }
 
     fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause> {
-        let mut world = self.world.lock().unwrap();
+        let mut world = self.world.lock();
         let sink = &mut world.sinks[self.query];
         assert!(
             !self.remembers || Some(*cycles.start()) > sink.committed,
@@ -303,7 +305,7 @@ fn source_use(
 ) -> SourceUse {
     let (world, last) = (Arc::clone(world), setting.last[source]);
     let open = move || {
-        let first = world.lock().unwrap().acknowledged[source] + 1;
+        let first = world.lock().acknowledged[source] + 1;
         let sender = Sender { world, source, first, next: first, last };
         let event_time = Some(EventTime { column: 2, delay_ns: DELAY_NS });
         Ok((Box::new(sender) as Box<dyn Source>, FeedSettings { event_time, ..FeedSettings::default() }))
@@ -333,7 +335,7 @@ fn source_use(
 /// locked until the disk stands still: otherwise a sink could commit a cycle in between, and the journal note it, which this
 /// world has never seen.
 fn stop(world: &Mutex<World>, disk: &FaultDisk) -> World {
-    let world = world.lock().unwrap();
+    let world = world.lock();
     disk.halt(0);
     world.clone()
 }
@@ -413,7 +415,7 @@ fn powerless(seed: u64) -> usize {
         run.running.join().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         drop((run.feeds, maintenance));
     }
-    let world = world.lock().unwrap();
+    let world = world.lock();
     assert_eq!(world.acknowledged, last, "seed {seed}");
     for (query, sink) in world.sinks.iter().enumerate() {
         check(query, sink, &late);
@@ -447,7 +449,7 @@ fn lost_commits(seed: u64) -> bool {
     let runs = start(&mut random, &setting, &disk, &world, &[0, 1, 2]).unwrap();
     let rows_of =
         |sink: &SinkWorld| sink.cycles.values().next_back().map_or(0, |(positions, _)| positions[0]);
-    eventually("some rows are committed", || rows_of(&world.lock().unwrap().sinks[0]) > 100);
+    eventually("some rows are committed", || rows_of(&world.lock().sinks[0]) > 100);
     let seen = stop(&world, &disk);
     let disk = disk.power_loss(&mut tidemill_testing::fault_disk::Random(seed));
     runs.iter().for_each(|run| run.run.running.abort());
@@ -457,8 +459,8 @@ fn lost_commits(seed: u64) -> bool {
     let text = format!("sink 'output' has committed cycle {}, but the journal", committed.unwrap());
     assert!(refused.to_string().contains(&text), "{refused}");
     // The source is read by another query, and all of its rows come once more.
-    world.lock().unwrap().acknowledged[0] = 0;
-    world.lock().unwrap().sinks[2] = SinkWorld::default();
+    world.lock().acknowledged[0] = 0;
+    world.lock().sinks[2] = SinkWorld::default();
     let journal = Journal::open_on(Arc::new(disk.clone()), &Path::new(FOLDER).join("query-q2")).unwrap();
     journal.clear().unwrap();
     drop(journal);
@@ -467,7 +469,7 @@ fn lost_commits(seed: u64) -> bool {
     drop((run.run.feeds, run.maintenance));
     let refused = start(&mut random, &setting, &disk, &world, &[0]).map(drop).unwrap_err().to_string();
     assert!(refused.contains(&text), "{refused}");
-    check(2, &world.lock().unwrap().sinks[2], &[late(1500), late(100)]);
+    check(2, &world.lock().sinks[2], &[late(1500), late(100)]);
     true
 }
 

@@ -1,6 +1,8 @@
 //! What a status says while something holds a query up: the one that holds it up, and not those that wait for it.
 
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::fixture::forward::{Forward, plan, plan_of};
 use crate::fixture::sink::Remember;
@@ -17,7 +19,7 @@ struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
     fn open(&self) {
-        *self.0.0.lock().unwrap() = true;
+        *self.0.0.lock() = true;
         self.0.1.notify_all();
     }
 }
@@ -27,7 +29,7 @@ struct Gated(Gate, Forward);
 impl Operator for Gated {
     fn rows(&mut self, input: usize, rows: Rows<'_>, output: &mut Output) -> Result<(), Cause> {
         let (is_open, opened) = &*self.0.0;
-        drop(opened.wait_while(is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
+        opened.wait_while(&mut is_open.lock(), |is_open| !*is_open);
         self.1.rows(input, rows, output)
     }
     fn snapshot(&self, writer: &mut SnapshotWriter) {

@@ -1,7 +1,9 @@
 //! Cuts: when cycles close, what the log sees, and how chunks are divided.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::fixture::forward::{plan, plan_without_operators};
 use crate::fixture::sink::Remember;
@@ -150,7 +152,7 @@ impl CutLog for Before {
         if prepared > cut.cycle {
             return Err(Cause::bug(format!("{prepared} cycles were processed before cut {}", cut.cycle)));
         }
-        self.seen.lock().unwrap().push(cut.clone());
+        self.seen.lock().push(cut.clone());
         Ok(())
     }
 }
@@ -181,7 +183,7 @@ fn the_log_sees_each_cut_before_its_cycle_is_processed_and_positions_add_up() {
                 }
             });
             running.join().unwrap();
-            let cuts = seen.lock().unwrap().clone();
+            let cuts = seen.lock().clone();
             assert_eq!(
                 cuts.iter().map(|cut| cut.cycle).collect::<Vec<_>>(),
                 (0..cuts.len() as u64).collect::<Vec<_>>()

@@ -2,10 +2,11 @@
 
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use tidemill_engine::arrow::array::{Int64Array, RecordBatch};
 use tidemill_engine::arrow::schema::{DataType, Field, Schema, SchemaRef};
 use tidemill_engine::{
@@ -84,24 +85,24 @@ struct GateState {
 impl Gate {
     fn closed() -> Gate {
         let gate = Gate::default();
-        gate.state.0.lock().unwrap().is_closed = true;
+        gate.state.0.lock().is_closed = true;
         gate
     }
 
     fn open(&self) {
-        self.state.0.lock().unwrap().is_closed = false;
+        self.state.0.lock().is_closed = false;
         self.state.1.notify_all();
     }
 
     fn read(&self) -> (i64, i64) {
-        let state = self.state.0.lock().unwrap();
+        let state = self.state.0.lock();
         (state.rows, state.sum)
     }
 }
 
 impl Sink for Gate {
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
-        let mut state = self.state.0.lock().unwrap();
+        let mut state = self.state.0.lock();
         for batch in output.streams.into_iter().flatten() {
             let numbers = batch.rows.column(0).as_any().downcast_ref::<Int64Array>().unwrap();
             state.pending.extend(numbers.values());
@@ -110,9 +111,9 @@ impl Sink for Gate {
     }
 
     fn commit(&mut self, _: RangeInclusive<u64>) -> Result<(), Cause> {
-        let mut state = self.state.0.lock().unwrap();
+        let mut state = self.state.0.lock();
         while state.is_closed {
-            state = self.state.1.wait(state).unwrap();
+            self.state.1.wait(&mut state);
         }
         let pending = std::mem::take(&mut state.pending);
         state.rows += pending.len() as i64;

@@ -5,8 +5,10 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::fixture::forward::{Forward, plan_of};
 use crate::fixture::numbers::{by_partition, expected};
@@ -32,7 +34,7 @@ impl Messages {
     }
 
     fn has(&self, text: &str) -> bool {
-        self.0.lock().unwrap().contains(text)
+        self.0.lock().contains(text)
     }
 }
 
@@ -47,7 +49,7 @@ impl Subscriber for Messages {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
     fn event(&self, event: &Event<'_>) {
         event.record(&mut |_: &Field, value: &dyn std::fmt::Debug| {
-            *self.0.lock().unwrap() += &format!("{value:?}\n");
+            *self.0.lock() += &format!("{value:?}\n");
         });
     }
     fn enter(&self, _: &Id) {}
@@ -123,23 +125,23 @@ fn start(folder: &Path, world: &Arc<Mutex<World>>, last: u64) -> Result<DurableR
 /// Runs on a disk that is full until it is held back.
 fn held_back(disk: &SmallDisk, world: &Arc<Mutex<World>>) -> DurableRun {
     // Committed rows would be let go, which makes room.
-    world.lock().unwrap().held = true;
+    world.lock().held = true;
     let run = start(&disk.journal(), world, LAST).unwrap();
     eventually("told of the full disk", || {
         let faults = run.feeds[0].status().faults;
         faults.notices.newest().iter().any(|notice| notice.contains("free space there"))
     });
     assert_eq!(run.feeds[0].status().faults.count, 0, "no row is bad because of it");
-    let world = world.lock().unwrap();
+    let world = world.lock();
     assert!(world.acknowledged < LAST && world.sent < LAST, "{} were acknowledged", world.acknowledged);
     run
 }
 
 fn finish(run: DurableRun, world: &Arc<Mutex<World>>) {
-    world.lock().unwrap().held = false;
+    world.lock().held = false;
     run.running.join().unwrap();
     drop((run.feeds, run.maintenance));
-    let world = world.lock().unwrap();
+    let world = world.lock();
     assert_eq!(world.acknowledged, LAST);
     assert_eq!(by_partition(world.lines.iter().map(String::as_str)), expected(LAST));
 }
@@ -153,7 +155,7 @@ fn begun(world: &Arc<Mutex<World>>) -> Option<SmallDisk> {
 
 #[test]
 fn it_goes_on_when_there_is_room() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = TURN.lock();
     watched("a full disk", || {
         let log = Messages::of_this_process();
         let world: Arc<Mutex<World>> = Arc::default();
@@ -168,16 +170,16 @@ fn it_goes_on_when_there_is_room() {
 
 #[test]
 fn it_goes_on_after_a_restart() {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = TURN.lock();
     watched("a full disk", || {
         let mut world: Arc<Mutex<World>> = Arc::default();
         let Some(disk) = begun(&world) else { return };
         for is_still_full in [true, false] {
             let run = held_back(&disk, &world);
             run.running.abort();
-            world.lock().unwrap().held = false;
+            world.lock().held = false;
             drop((run.feeds, run.running.join(), run.maintenance));
-            let seen = world.lock().unwrap().seen();
+            let seen = world.lock().seen();
             world = seen;
             if !is_still_full {
                 fs::remove_file(disk.filler()).unwrap();

@@ -2,8 +2,10 @@
 //! comes while logged cuts are being replayed waits for them, and is a normal stop, too.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::fixture::forward::{Forward, plan_of};
 use crate::fixture::numbers::{by_partition, expected};
@@ -41,7 +43,7 @@ fn stop(run: DurableRun) -> tidemill_engine::Status {
 }
 
 fn lines(world: &Arc<Mutex<World>>) -> usize {
-    world.lock().unwrap().lines.len()
+    world.lock().lines.len()
 }
 
 #[test]
@@ -57,7 +59,7 @@ fn a_stop_leaves_nothing_to_be_made_again() {
             let status = stop(run);
             assert_eq!(status.get(Counter::RowsOut), LAST / 2, "rows of this run");
         }
-        let lines = world.lock().unwrap().lines.clone();
+        let lines = world.lock().lines.clone();
         assert_eq!(by_partition(lines.iter().map(String::as_str)), expected(LAST));
     });
 }
@@ -82,7 +84,7 @@ fn a_stop_while_cuts_are_made_again_is_in_order() {
         let run = start(folder.path(), &world, LAST);
         assert_eq!((run.recovered.cycles, run.recovered.events), (0, 0));
         stop(run);
-        let lines = world.lock().unwrap().lines.clone();
+        let lines = world.lock().lines.clone();
         assert_eq!(by_partition(lines.iter().map(String::as_str)), expected(LAST));
     });
 }

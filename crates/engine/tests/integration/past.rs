@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::fixture::forward::{Forward, plan_of};
 use crate::fixture::world::{Sender, World};
@@ -26,12 +28,12 @@ impl Sink for Remembering {
         Guarantee::ExactlyOnce
     }
     fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
-        Ok(self.0.lock().unwrap().last_key_value().map(|(cycle, _)| *cycle))
+        Ok(self.0.lock().last_key_value().map(|(cycle, _)| *cycle))
     }
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
         let rows = output.streams.into_iter().flatten().filter(|batch| !batch.is_empty());
         let rows = rows.map(|batch| batch.rows).collect();
-        self.0.lock().unwrap().insert(output.cut.cycle, rows);
+        self.0.lock().insert(output.cut.cycle, rows);
         Ok(())
     }
     fn commit(&mut self, _cycles: RangeInclusive<u64>) -> Result<(), Cause> {
@@ -104,7 +106,7 @@ fn what_is_gone_is_refused_and_the_rest_is_given_again() {
         run.feeds.iter().for_each(|feed| feed.stop());
         run.running.join().unwrap();
         drop((run.feeds, run.maintenance));
-        let known = cycles.lock().unwrap().clone();
+        let known = cycles.lock().clone();
         for (_, replayed) in beside {
             replayed
                 .iter()
@@ -114,11 +116,11 @@ fn what_is_gone_is_refused_and_the_rest_is_given_again() {
         // More cycles, behind the last state.
         let before = known.len();
         let run = start(folder.path(), &world, &cycles, (200_000, Duration::from_secs(3600)));
-        eventually("more cycles are there", || cycles.lock().unwrap().len() > before + 10);
+        eventually("more cycles are there", || cycles.lock().len() > before + 10);
         run.running.abort();
         let _ = run.running.join();
         drop((run.feeds, run.maintenance));
-        let known = cycles.lock().unwrap().clone();
+        let known = cycles.lock().clone();
 
         let refused =
             replay(folder.path(), PastStart::Beginning, 1).expect_err("its beginning is gone").to_string();

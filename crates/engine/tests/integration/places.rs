@@ -1,7 +1,9 @@
 //! Processes run where they are told to, and no result depends on it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::fixture::forward::{Forward, operator};
 use crate::fixture::sink::{Given, Remember};
@@ -25,7 +27,7 @@ struct Noted {
 impl Operator for Noted {
     fn rows(&mut self, input: usize, rows: Rows<'_>, output: &mut Output) -> Result<(), Cause> {
         let thread = std::thread::current().name().unwrap_or_default().to_string();
-        self.threads.lock().unwrap().entry(self.name.clone()).or_default().insert(thread);
+        self.threads.lock().entry(self.name.clone()).or_default().insert(thread);
         self.forward.rows(input, rows, output)
     }
     fn snapshot(&self, writer: &mut SnapshotWriter) {
@@ -73,7 +75,7 @@ fn run(processes: &[Option<StreamProcessPlan>], workers: usize) -> Result<Ran, F
         gateway.push(chunk(&numbered(0..3000))).unwrap();
         drop(gateway);
         running.join()?;
-        let threads = threads.lock().unwrap().clone();
+        let threads = threads.lock().clone();
         Ok((sink.given(), threads))
     })
 }

@@ -5,8 +5,10 @@
 //! (`TIDEMILL_POWER_LOSS_FIRST`). The threads' timing is not part of the seed.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::fixture::forward::{Forward, plan_of};
 use crate::fixture::numbers::{by_partition, expected};
@@ -59,7 +61,7 @@ fn powerless(seed: u64) {
         // What the world has seen until now must be on the disk; what comes after is of a time that never was. The world is locked
         // until the disk is read: otherwise a commit could come in between, behind which the journal lets go what this world needs.
         let seen = {
-            let now = world.lock().unwrap();
+            let now = world.lock();
             disk = disk.power_loss(&mut torn);
             now.seen()
         };
@@ -70,7 +72,7 @@ fn powerless(seed: u64) {
     let run = start(&mut random, &disk, &world, last).unwrap_or_else(|cause| panic!("seed {seed}: {cause}"));
     run.running.join().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
     drop((run.feeds, run.maintenance));
-    let world = world.lock().unwrap();
+    let world = world.lock();
     assert_eq!(world.acknowledged, last, "seed {seed}");
     assert_eq!(by_partition(world.lines.iter().map(String::as_str)), expected(last), "seed {seed}");
 }

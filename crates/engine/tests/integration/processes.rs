@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::fixture::numbers::{by_partition, expected};
 use crate::fixture::oracle::{one_chunk, random_chunks, random_events, random_split};
@@ -422,8 +424,8 @@ fn a_durable_query_goes_on_over_other_processes() {
             // However quick the query is, there are rows left for the runs to come.
             let sender = Sender::new(&world, round * 700).staying();
             let run = durable(layout, folder.path(), &world, sender, &token);
-            let before = world.lock().unwrap().lines.len();
-            eventually("some more rows", || world.lock().unwrap().lines.len() > before + 200);
+            let before = world.lock().lines.len();
+            eventually("some more rows", || world.lock().lines.len() > before + 200);
             let snapshots = folder.path().join("journal/snapshots");
             eventually("a snapshot", || std::fs::read_dir(&snapshots).unwrap().count() > 0);
             match living(&token).first() {
@@ -438,7 +440,7 @@ fn a_durable_query_goes_on_over_other_processes() {
         assert!(run.recovered.snapshot.is_some(), "it goes on from a state");
         run.running.join().unwrap();
         drop((run.feeds, run.maintenance));
-        let lines = world.lock().unwrap().lines.clone();
+        let lines = world.lock().lines.clone();
         assert_eq!(by_partition(lines.iter().map(String::as_str)), expected(3000));
     });
 }

@@ -4,9 +4,11 @@
 use crate::fixture;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::fixture::forward::{self, Forward};
 use crate::fixture::mixer::Kind;
@@ -200,15 +202,15 @@ struct Gate {
 impl Gate {
     fn pass(&self) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut is_open = self.is_open.lock().unwrap();
+        let mut is_open = self.is_open.lock();
         while !*is_open {
-            is_open = self.opened.wait(is_open).unwrap();
+            self.opened.wait(&mut is_open);
         }
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
     fn open(&self) {
-        *self.is_open.lock().unwrap() = true;
+        *self.is_open.lock() = true;
         self.opened.notify_all();
     }
 }

@@ -3,8 +3,10 @@
 
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::fixture::forward::{Forward, plan_of};
 use crate::fixture::world::{Sender, World};
@@ -28,13 +30,13 @@ impl Sink for Remembering {
         Guarantee::ExactlyOnce
     }
     fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
-        Ok(self.0.lock().unwrap().committed)
+        Ok(self.0.lock().committed)
     }
     fn prepare(&mut self, _output: CycleOutput) -> Result<(), Cause> {
         Ok(())
     }
     fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause> {
-        let mut outside = self.0.lock().unwrap();
+        let mut outside = self.0.lock();
         outside.committed = Some(*cycles.end());
         outside.ranges.push(cycles);
         Ok(())
@@ -98,7 +100,7 @@ fn a_sink_behind_every_state_is_brought_to_the_oldest() {
         assert_eq!(repair(folder.path(), &outside).unwrap(), None, "it can go on");
 
         // As if a backup of the sink had been brought back.
-        let last = outside.lock().unwrap().committed.replace(0).unwrap();
+        let last = outside.lock().committed.replace(0).unwrap();
         let refused =
             start(folder.path(), &world, &outside, 100_000).err().expect("it cannot go on").to_string();
         assert!(refused.contains("journal repair") && refused.contains("The state after cycle"), "{refused}");
@@ -108,16 +110,16 @@ fn a_sink_behind_every_state_is_brought_to_the_oldest() {
         assert!(found.snapshot <= last && refused.starts_with(&found.reason), "{found:?}");
         assert_eq!(repair(folder.path(), &outside).unwrap(), None, "it has helped");
 
-        outside.lock().unwrap().ranges.clear();
+        outside.lock().ranges.clear();
         let run = start(folder.path(), &world, &outside, 100_000).unwrap();
-        eventually("it goes on", || run.running.has_failed() || !outside.lock().unwrap().ranges.is_empty());
+        eventually("it goes on", || run.running.has_failed() || !outside.lock().ranges.is_empty());
         stop(run);
-        let first = *outside.lock().unwrap().ranges[0].start();
+        let first = *outside.lock().ranges[0].start();
         assert_eq!(first, found.snapshot + 1, "what comes behind the state is given to the sink");
 
         // The note has served its turn and is gone: a sink that forgets all is not taken for one that has it.
         stop(start(folder.path(), &world, &outside, 100_000).unwrap());
-        outside.lock().unwrap().committed = None;
+        outside.lock().committed = None;
         assert!(start(folder.path(), &world, &outside, 100_000).is_err());
     });
 }

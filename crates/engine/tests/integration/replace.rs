@@ -3,8 +3,10 @@
 
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::fixture::forward::{plan, plan_without_operators};
 use crate::fixture::numbers::{by_partition, expected};
@@ -32,7 +34,7 @@ impl Sink for Remembering {
         Guarantee::ExactlyOnce
     }
     fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
-        Ok(self.outside.lock().unwrap().committed)
+        Ok(self.outside.lock().committed)
     }
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
         for batch in output.streams.into_iter().flatten() {
@@ -41,7 +43,7 @@ impl Sink for Remembering {
         Ok(())
     }
     fn commit(&mut self, cycles: RangeInclusive<u64>) -> Result<(), Cause> {
-        let mut outside = self.outside.lock().unwrap();
+        let mut outside = self.outside.lock();
         outside.numbers.append(&mut self.pending);
         outside.committed = Some(*cycles.end());
         Ok(())
@@ -104,11 +106,9 @@ fn a_journal_without_its_first_rows_is_replaced_from_the_first_that_is_left() {
         assert!(refused.contains(&format!("begins at position {first}; the {first} rows")), "{refused}");
         // The old query is as it was.
         let old = run((plan(), "old"), of_old(), &world, end, Journal::open(folder).unwrap()).unwrap();
-        eventually("it has all", || {
-            old.running.has_failed() || world.lock().unwrap().lines.len() as u64 == end
-        });
+        eventually("it has all", || old.running.has_failed() || world.lock().lines.len() as u64 == end);
         stop(old);
-        let lines = world.lock().unwrap().lines.clone();
+        let lines = world.lock().lines.clone();
         assert_eq!(by_partition(lines.iter().map(String::as_str)), expected(end));
 
         let (journal, found) = replacing(folder, ReplaceFrom::Kept).unwrap();
@@ -120,10 +120,10 @@ fn a_journal_without_its_first_rows_is_replaced_from_the_first_that_is_left() {
         let new = run((plan_without_operators(), "new"), of_new(), &world, more, journal).unwrap();
         let takeover = new.maintenance.takeover().expect("it replaces a query");
         eventually("it takes over", || new.running.has_failed() || takeover.is_done());
-        eventually("it has all", || outside.lock().unwrap().numbers.len() as u64 == more - first);
+        eventually("it has all", || outside.lock().numbers.len() as u64 == more - first);
         stop(new);
         // Position 0 is number 1.
-        assert_eq!(outside.lock().unwrap().numbers, (first + 1..=more).collect::<Vec<_>>());
+        assert_eq!(outside.lock().numbers, (first + 1..=more).collect::<Vec<_>>());
 
         // From now on the folder is that of the new query, and continues as any.
         let old = run((plan(), "old"), of_old(), &world, more, Journal::open(folder).unwrap());
@@ -138,10 +138,10 @@ fn a_journal_without_its_first_rows_is_replaced_from_the_first_that_is_left() {
         )
         .unwrap();
         eventually("it goes on", || {
-            new.running.has_failed() || outside.lock().unwrap().numbers.last() == Some(&still_more)
+            new.running.has_failed() || outside.lock().numbers.last() == Some(&still_more)
         });
         stop(new);
-        assert_eq!(outside.lock().unwrap().numbers, (first + 1..=still_more).collect::<Vec<_>>());
+        assert_eq!(outside.lock().numbers, (first + 1..=still_more).collect::<Vec<_>>());
         assert_eq!(inspect::verify(folder).unwrap().findings, []);
     });
 }

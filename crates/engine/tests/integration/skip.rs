@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::fixture::forward::{Forward, plan_of};
 use crate::fixture::numbers::{by_partition, row};
@@ -132,7 +134,7 @@ fn what_is_left_out_costs_no_other_row() {
             let run = start(folder.path(), &world, refused, workers);
             run.running.join().unwrap();
             drop((run.feeds, run.maintenance));
-            let world = world.lock().unwrap();
+            let world = world.lock();
             assert_eq!(by_partition(world.lines.iter().map(String::as_str)), expected(&left_out));
         });
     }
@@ -175,8 +177,8 @@ fn positions_behind_the_end_of_a_journal_are_not_left_out_of_what_comes_there() 
         assert_eq!(run.recovered.skips, Default::default());
         run.running.join().unwrap();
         drop((run.feeds, run.maintenance));
-        eventually("all is there", || world.lock().unwrap().lines.len() as u64 == LAST);
-        let world = world.lock().unwrap();
+        eventually("all is there", || world.lock().lines.len() as u64 == LAST);
+        let world = world.lock();
         assert_eq!(by_partition(world.lines.iter().map(String::as_str)), expected(&[]));
     });
 }

@@ -2,8 +2,10 @@
 //! the sender is held back; when the sink is back, nothing is lost.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::fixture::forward::{Forward, plan_of};
 use crate::fixture::numbers::{by_partition, expected};
@@ -53,11 +55,11 @@ fn when_held_back(disk: &FaultDisk, world: &Arc<Mutex<World>>) -> u64 {
     eventually("the journal is full", || {
         let listing = inspect::list_on(disk, Path::new("/journal")).unwrap();
         let stream = &listing.streams[0];
-        stream.bytes >= JOURNAL_BYTES_MAX && stream.end == world.lock().unwrap().sent
+        stream.bytes >= JOURNAL_BYTES_MAX && stream.end == world.lock().sent
     });
     // Somebody whom nothing holds back would continue meanwhile.
     std::thread::sleep(Duration::from_millis(100));
-    world.lock().unwrap().sent
+    world.lock().sent
 }
 
 fn held_back_and_going_on(sync: SyncPolicy, restarted: bool) {
@@ -71,22 +73,22 @@ fn held_back_and_going_on(sync: SyncPolicy, restarted: bool) {
     assert!(stream.bytes >= JOURNAL_BYTES_MAX, "{} bytes: there was room", stream.bytes);
     assert!(stream.bytes <= JOURNAL_BYTES_MAX + SEGMENT_BYTES, "{} bytes are over the limit", stream.bytes);
     {
-        let world = world.lock().unwrap();
+        let world = world.lock();
         assert_eq!((world.committed, stream.end), (None, sent));
         assert!(world.acknowledged <= stream.end);
     }
     if restarted {
         run.running.abort();
-        world.lock().unwrap().held = false;
+        world.lock().held = false;
         drop((run.feeds, run.running.join(), run.maintenance));
-        let seen = world.lock().unwrap().seen();
+        let seen = world.lock().seen();
         world = seen;
         run = start(&disk, &world, sync);
     }
-    world.lock().unwrap().held = false;
+    world.lock().held = false;
     run.running.join().unwrap();
     drop((run.feeds, run.maintenance));
-    let world = world.lock().unwrap();
+    let world = world.lock();
     assert_eq!(world.acknowledged, LAST);
     assert_eq!(by_partition(world.lines.iter().map(String::as_str)), expected(LAST));
 }
@@ -108,23 +110,23 @@ fn what_a_sink_has_not_committed_is_made_again_though_snapshots_are_newer() {
     watched("a sink that is away", || {
         let (disk, world) = (FaultDisk::new(), Arc::new(Mutex::new(World::default())));
         let run = start(&disk, &world, SyncPolicy::AtOnce);
-        eventually("some rows are committed", || world.lock().unwrap().committed > Some(3));
-        world.lock().unwrap().held = true;
-        let committed = world.lock().unwrap().committed;
+        eventually("some rows are committed", || world.lock().committed > Some(3));
+        world.lock().held = true;
+        let committed = world.lock().committed;
         eventually("a snapshot is newer", || {
             let listing = inspect::list_on(&disk, Path::new("/journal")).unwrap();
             listing.snapshots.last().copied() > committed.map(|cycle| cycle + 1)
         });
         // The sink is gone for good: what it does from here on, nobody sees.
-        let seen = world.lock().unwrap().seen();
+        let seen = world.lock().seen();
         run.running.abort();
-        world.lock().unwrap().held = false;
+        world.lock().held = false;
         drop((run.feeds, run.running.join(), run.maintenance));
 
         let run = start(&disk, &seen, SyncPolicy::AtOnce);
         run.running.join().unwrap();
         drop((run.feeds, run.maintenance));
-        let world = seen.lock().unwrap();
+        let world = seen.lock();
         assert_eq!(by_partition(world.lines.iter().map(String::as_str)), expected(LAST));
     });
 }

@@ -4,7 +4,9 @@
 use crate::fixture;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::fixture::sink::{Given, Remember};
 use crate::fixture::{COLUMNS, Random, Row, chunk, eventually, rows_of, schema, watched};
@@ -301,7 +303,7 @@ struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
     fn open(&self) {
-        *self.0.0.lock().unwrap() = true;
+        *self.0.0.lock() = true;
         self.0.1.notify_all();
     }
 }
@@ -315,7 +317,7 @@ impl Operator for Slow {
     fn rows(&mut self, _input: usize, _rows: Rows<'_>, _output: &mut Output) -> Result<(), Cause> {
         let (open, changed) = &*self.gate.0;
         if self.partition == 1 {
-            drop(changed.wait_while(open.lock().unwrap(), |open| !*open).unwrap());
+            changed.wait_while(&mut open.lock(), |open| !*open);
         }
         Ok(())
     }

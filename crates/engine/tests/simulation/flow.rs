@@ -2,8 +2,9 @@
 //! given to sinks; which ones come again after a crash, and which a sink has, the real decisions say.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_core::arrow::array::cast::AsArray;
 use tidemill_core::arrow::array::types::UInt64Type;
 use tidemill_core::clock::Clock;
@@ -26,7 +27,7 @@ pub struct Gateway {
 
 impl ChunkReceiver for Gateway {
     fn push(&self, chunk: Chunk) -> Result<(), Stopped> {
-        self.chunks.lock().unwrap().push_back(chunk);
+        self.chunks.lock().push_back(chunk);
         Ok(())
     }
 
@@ -47,13 +48,13 @@ struct Intake {
 
 impl Intake {
     fn pending(&self) -> u64 {
-        self.gateway.chunks.lock().unwrap().iter().map(|chunk| u64::from(chunk.events)).sum()
+        self.gateway.chunks.lock().iter().map(|chunk| u64::from(chunk.events)).sum()
     }
 
     /// The next `share` events. A chunk without events only moves time, and goes with what is before it.
     fn take(&mut self, share: u64) -> Vec<Event> {
         let (mut events, end) = (Vec::new(), self.position + share);
-        let mut chunks = self.gateway.chunks.lock().unwrap();
+        let mut chunks = self.gateway.chunks.lock();
         while let Some(chunk) = chunks.pop_front() {
             let (chunk, rest) = chunk.split_at((end - self.position) as u32);
             if let Some(rest) = rest {

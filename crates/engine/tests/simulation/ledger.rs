@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_core::Cut;
 use tidemill_core::arrow::array::cast::AsArray;
 use tidemill_core::arrow::array::types::{TimestampNanosecondType, UInt64Type};
@@ -47,7 +48,7 @@ pub struct Ledger {
 impl Ledger {
     pub fn new(world: Arc<Mutex<World>>) -> Ledger {
         let (sources, sinks) = {
-            let world = world.lock().unwrap();
+            let world = world.lock();
             (world.sources.len(), world.sinks.len())
         };
         Ledger {
@@ -68,7 +69,7 @@ impl Ledger {
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap()
+        self.world.lock()
     }
 
     /// Notes what was written to the journal, and checks what was acknowledged. Rows may be `held` that were polled and could
@@ -81,7 +82,7 @@ impl Ledger {
         is_held: bool,
     ) {
         let progress = &process.kept.progress[index];
-        let mut world = self.world.lock().unwrap();
+        let mut world = self.world.lock();
         let source = &mut world.sources[index];
         // What is new in the journal are the last rows of what was given last.
         let new = (progress.end() - self.rows[index].len() as u64) as usize;
@@ -234,7 +235,7 @@ impl Ledger {
                 .find(|cycle| self.is_there(*cycle, u64::MAX, &ends));
             assert_eq!(lost, None, "a cut that was synced is lost");
         }
-        for (index, sink) in self.world.lock().unwrap().sinks.iter().enumerate() {
+        for (index, sink) in self.world.lock().sinks.iter().enumerate() {
             let committed = sink.committed.filter(|_| sink.remembers);
             let is_lost = committed.is_some_and(|cycle| !self.is_there(cycle, cuts_end, &ends));
             self.lost_while_away[index] |= is_lost;
@@ -257,7 +258,7 @@ impl Ledger {
     /// What the disk has lost never was, and of what was acknowledged nothing may be in it.
     fn forget(&mut self, ends: &[u64], cuts_end: u64) {
         self.cuts.truncate(cuts_end as usize);
-        let mut world = self.world.lock().unwrap();
+        let mut world = self.world.lock();
         for (index, source) in world.sources.iter_mut().enumerate() {
             for row in self.rows[index].drain(ends[index] as usize..) {
                 self.positions[index].remove(&row.id);
@@ -298,7 +299,7 @@ impl Ledger {
             return false;
         }
         let world = Arc::clone(&self.world);
-        let mut world = world.lock().unwrap();
+        let mut world = world.lock();
         world.sinks.iter_mut().for_each(|sink| sink.reopened(false));
         self.check_given(&world);
         self.checked = world.sinks.iter().map(|sink| sink.cycles.len()).collect();

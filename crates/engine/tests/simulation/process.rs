@@ -1,9 +1,10 @@
 //! A run of the query in one process: the parts of a durable query that threads drive in production, on a simulated disk.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tidemill_core::error::Cause;
 use tidemill_core::{Clock, ManualClock, Sink};
 use tidemill_journal::{Journal, StreamReader, StreamSettings};
@@ -82,7 +83,7 @@ impl Process {
         (random, may_be_away): (&mut Random, bool),
         mut look: impl FnMut(usize, &mut StreamReader, (u64, u64)),
     ) -> Result<Process, Cause> {
-        for sink in &mut world.lock().unwrap().sinks {
+        for sink in &mut world.lock().sinks {
             sink.reopened(may_be_away && random.is_once_in(3));
         }
         let journal = open_journal(disk, settings)?;
@@ -134,7 +135,7 @@ pub fn parts(
     random: &mut Random,
 ) -> (Plan, Vec<Box<dyn Sink>>, Vec<DurableSource>) {
     let sources = sources(world, settings, random);
-    let sink_count = world.lock().unwrap().sinks.len();
+    let sink_count = world.lock().sinks.len();
     let mut plan = Plan::new("simulated");
     for source in 0..sources.len() {
         plan.source(format!("source {source}"), [schema(), schema()]);
@@ -148,7 +149,7 @@ pub fn parts(
 }
 
 fn sources(world: &Arc<Mutex<World>>, settings: &Settings, random: &mut Random) -> Vec<DurableSource> {
-    let mut state = world.lock().unwrap();
+    let mut state = world.lock();
     let event_time = Some(EventTime { column: 1, delay_ns: DELAY_NS });
     let mut sources = Vec::new();
     for (index, source) in state.sources.iter_mut().enumerate() {

@@ -6,10 +6,11 @@ mod ending;
 mod skipping;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_channel::{RecvTimeoutError, TryRecvError};
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_core::error::{Cause, Fault};
 use tidemill_core::{CommitGuard, ManualClock};
 use tidemill_journal::StreamReader;
@@ -86,10 +87,10 @@ impl Schedule {
 
     fn tell_beginning(&mut self) {
         let world = Arc::clone(&self.world);
-        for (index, source) in world.lock().unwrap().sources.iter().enumerate() {
+        for (index, source) in world.lock().sources.iter().enumerate() {
             self.note(|| format!("source {index}: {:?}, sync {:?}", source.kind, source.sync));
         }
-        for (index, sink) in world.lock().unwrap().sinks.iter().enumerate() {
+        for (index, sink) in world.lock().sinks.iter().enumerate() {
             let what = if sink.remembers { "remembers its last cycle" } else { "is noted by us" };
             self.note(|| format!("sink {index} {what}"));
         }
@@ -108,7 +109,7 @@ impl Schedule {
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap()
+        self.world.lock()
     }
 
     /// The whole schedule.
@@ -287,10 +288,10 @@ impl Schedule {
             TryRecvError::Disconnected => RecvTimeoutError::Disconnected,
         });
         let ended = forwarder.step(received)?;
-        let chunks = forwarder.entry.gateway.chunks.lock().unwrap().len();
+        let chunks = forwarder.entry.gateway.chunks.lock().len();
         let now = moment(self.base, &self.clock);
         assert_eq!(forwarder.look_ahead(now), Ok(()));
-        let went_on = forwarder.entry.gateway.chunks.lock().unwrap().len() > chunks;
+        let went_on = forwarder.entry.gateway.chunks.lock().len() > chunks;
         let pushed = forwarder.entry.look_idle(now);
         assert_eq!(pushed, Ok(()));
         if ended.is_some() {
@@ -348,7 +349,7 @@ impl Schedule {
         self.sink_fails |= fails;
         if !fails || self.random.is_once_in(2) {
             let prepared = std::mem::take(&mut sink.prepared);
-            self.world.lock().unwrap().sinks[index].commit(cycles, prepared, &mut self.random);
+            self.world.lock().sinks[index].commit(cycles, prepared, &mut self.random);
             sink.unnoted = Some(cut.cycle);
         }
         if fails { Err(Cause::operation("the sink does not answer")) } else { Ok(()) }

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidemill_core::arrow::array::{RecordBatch, TimestampNanosecondArray, UInt64Array};
 use tidemill_core::arrow::schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use tidemill_core::error::Cause;
@@ -369,7 +370,7 @@ impl Source for SimulatedSource {
 
     fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
         let world = Arc::clone(&self.world);
-        let source = &mut world.lock().unwrap().sources[self.index];
+        let source = &mut world.lock().sources[self.index];
         let rows = if self.random.is_once_in(4) { None } else { source.give(&mut self.random) };
         // One that gives the same rows again has no connections.
         let heard = match source.kind {
@@ -397,20 +398,20 @@ impl Source for SimulatedSource {
     }
 
     fn connections(&mut self) -> Vec<Heard> {
-        let world = self.world.lock().unwrap();
+        let world = self.world.lock();
         world.sources[self.index].last_poll.as_ref().map_or(Vec::new(), |poll| poll.heard.clone())
     }
 
     fn refuse(&mut self, last: u64) {
-        self.world.lock().unwrap().sources[self.index].refuse(last);
+        self.world.lock().sources[self.index].refuse(last);
     }
 
     fn acknowledge(&mut self, rows: u64) {
-        self.world.lock().unwrap().sources[self.index].acknowledge(rows);
+        self.world.lock().sources[self.index].acknowledge(rows);
     }
 
     fn is_repeatable(&self) -> bool {
-        self.world.lock().unwrap().sources[self.index].kind == Kind::Repeatable
+        self.world.lock().sources[self.index].kind == Kind::Repeatable
     }
 
     fn is_finite(&self) -> bool {
@@ -426,7 +427,7 @@ pub struct SimulatedSink {
 
 impl Sink for SimulatedSink {
     fn guarantee(&self) -> Guarantee {
-        if self.world.lock().unwrap().sinks[self.index].remembers {
+        if self.world.lock().sinks[self.index].remembers {
             Guarantee::ExactlyOnce
         } else {
             Guarantee::AtLeastOnce
@@ -434,13 +435,13 @@ impl Sink for SimulatedSink {
     }
 
     fn last_committed(&mut self) -> Result<Option<u64>, Cause> {
-        let sink = &self.world.lock().unwrap().sinks[self.index];
+        let sink = &self.world.lock().sinks[self.index];
         assert!(!sink.is_away, "a sink that is away is asked how far it is");
         Ok(sink.recorded)
     }
 
     fn away(&self) -> Option<Cause> {
-        let is_away = self.world.lock().unwrap().sinks[self.index].is_away;
+        let is_away = self.world.lock().sinks[self.index].is_away;
         is_away.then(|| Cause::operation("the sink is away"))
     }
 

@@ -1,10 +1,11 @@
 //! Gateways, where events enter, receive their positions, and wait for a cut.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_schema::{DataType, SchemaRef};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, select};
+use parking_lot::Mutex;
 use thiserror::Error;
 use tidemill_core::Batch;
 use tidemill_core::counters::Counter;
@@ -97,7 +98,7 @@ pub struct Interrupt(Arc<Mutex<Option<Sender<()>>>>);
 impl Interrupt {
     /// From now on, a push into the gateway that finds no room returns [`Stopped`], and its chunk is not taken in.
     pub fn raise(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.0.lock().take();
     }
 }
 

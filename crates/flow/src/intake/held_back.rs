@@ -1,7 +1,9 @@
 //! How long a source was held back.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// How long a source has waited because there was no room for its rows. Clones count together.
 ///
@@ -40,7 +42,7 @@ impl HeldBack {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waited> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -5,16 +5,16 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tidemill_core::error::Cause;
 use tracing::error;
 
 use super::own_program::own_program;
 use super::{PROCESS_VARIABLE, WorkerProcesses};
-use crate::sync::lock;
 use crate::transport::handshake::{Bootstrap, Credentials};
 
 /// The children of process 0, starting with process 1. Dropping them kills those that are still alive.
@@ -42,7 +42,7 @@ impl ChildProcesses {
             let instructions = Arc::clone(&processes.instructions);
             let bootstrap =
                 Bootstrap { credentials: Credentials { index, ..credentials.clone() }, port, instructions };
-            lock(process).post(&bootstrap).map_err(|error| (index, error.into()))?;
+            process.lock().post(&bootstrap).map_err(|error| (index, error.into()))?;
         }
         Ok(children)
     }
@@ -59,7 +59,7 @@ impl ChildProcesses {
     }
 
     fn status_of(&self, index: usize) -> Option<ExitStatus> {
-        lock(&self.0[index - 1]).child.try_wait().ok().flatten()
+        self.0[index - 1].lock().child.try_wait().ok().flatten()
     }
 
     /// Why a process has hung up: waits a moment for its end.
@@ -85,7 +85,7 @@ impl ChildProcesses {
             thread::sleep(Duration::from_millis(2));
         }
         for process in &self.0 {
-            let mut process = lock(process);
+            let mut process = process.lock();
             // Both have no effect on a process that has ended and was waited for.
             let _ = process.child.kill();
             let _ = process.child.wait();

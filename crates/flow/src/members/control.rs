@@ -2,9 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::Mutex;
 
-use crate::sync::lock;
+use parking_lot::Mutex;
 
 /// The longest message: the state of one operator on one worker must fit into it.
 const MESSAGE_BYTES_MAX: u64 = 1 << 36;
@@ -26,7 +25,7 @@ impl ControlSender {
         let mut frame = Vec::with_capacity(8 + message.len());
         frame.extend_from_slice(&(message.len() as u64).to_le_bytes());
         frame.extend_from_slice(message);
-        lock(&self.stream).write_all(&frame)
+        self.stream.lock().write_all(&frame)
     }
 
     /// Ends both directions, and all waiting for them.

@@ -19,7 +19,7 @@ use crate::error::Failure;
 use crate::error::FlowError;
 use crate::intake::cycle::Cycle;
 use crate::run_state::RunState;
-use crate::sync::spawn;
+use crate::threads::spawn;
 use crate::transport::acceptor::Acceptor;
 use crate::transport::handshake::{ConnectionKind, Credentials};
 use crate::transport::secret::Secret;

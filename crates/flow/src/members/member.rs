@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
+use parking_lot::Mutex;
 use tidemill_core::error::Cause;
 use tidemill_core::sink::Arrivals;
 use tidemill_core::snapshot::{Snapshot, StateSource};
@@ -25,8 +26,7 @@ use crate::error::FlowError;
 use crate::intake::cycle::{Cycle, SourceBatches};
 use crate::run_state::RunState;
 use crate::run_state::uplink::Uplink;
-use crate::sync::lock;
-use crate::sync::spawn;
+use crate::threads::spawn;
 use crate::topology::{Layout, Topology};
 use crate::transport::acceptor::Acceptor;
 use crate::transport::bulk_channels::BulkChannels;
@@ -278,13 +278,13 @@ impl Parent {
     fn watch(&self) {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         self.gone.store(true, Ordering::SeqCst);
-        if let Some(run_state) = &*lock(&self.run_state) {
+        if let Some(run_state) = &*self.run_state.lock() {
             run_state.fail(leader_failure());
         }
     }
 
     fn tell(&self, run_state: &Arc<RunState>) {
-        *lock(&self.run_state) = Some(Arc::clone(run_state));
+        *self.run_state.lock() = Some(Arc::clone(run_state));
         if self.gone.load(Ordering::SeqCst) {
             run_state.fail(leader_failure());
         }
@@ -327,7 +327,7 @@ impl LeaderConnection {
 
     fn report(&self, run_state: &RunState) {
         // Held during the sending, so that nothing is sent after the last one.
-        let mut reporter = lock(&self.reporter);
+        let mut reporter = self.reporter.lock();
         if let Some(report) = reporter.next(run_state) {
             self.send(&ToLeader::Report(report));
         }

@@ -1,13 +1,13 @@
 //! Partitions on their way from the worker that held them to the one that shall hold them, in one process.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
+use parking_lot::Mutex;
 use tidemill_core::Operator;
 use timely::scheduling::SyncActivator;
 
 use crate::panics::guard;
-use crate::sync::lock;
 
 /// A partition on its way: its instance, with what is known of it.
 pub(crate) struct MovedPartition {
@@ -48,7 +48,7 @@ impl Handover {
         (first_cycle, worker): (u64, u32),
         moved: MovedPartition,
     ) {
-        lock(&self.on_their_way).insert((operator, partition, first_cycle), moved);
+        self.on_their_way.lock().insert((operator, partition, first_cycle), moved);
         // A stage that is not there yet will look for itself.
         if let Some(activator) = self.stages[operator][worker as usize].get() {
             // If the worker is gone, the query has stopped.
@@ -58,12 +58,12 @@ impl Handover {
 
     /// A partition, if it has arrived.
     pub fn take(&self, operator: usize, partition: u32, first_cycle: u64) -> Option<MovedPartition> {
-        lock(&self.on_their_way).remove(&(operator, partition, first_cycle))
+        self.on_their_way.lock().remove(&(operator, partition, first_cycle))
     }
 
     /// The query has ended: frees what is on its way.
     pub fn clear(&self) {
-        let left = std::mem::take(&mut *lock(&self.on_their_way));
+        let left = std::mem::take(&mut *self.on_their_way.lock());
         // Freeing it runs code of the operators.
         let _ = guard(|| {
             drop(left);

@@ -1,8 +1,9 @@
 //! Where the partitions of a running query are: in the cycle that is cut, and which have moved.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_split::Placement;
 use tidemill_split::rebalance::Move;
 use tracing::{debug, info};
@@ -10,7 +11,6 @@ use tracing::{debug, info};
 use super::balancer::{Balancer, Held};
 use super::partition_costs::PartitionCosts;
 use super::rebalancing::Rebalancing;
-use crate::sync::lock;
 use crate::topology::Topology;
 
 /// The workers of each operator's partitions in a cycle.
@@ -92,7 +92,7 @@ impl Placements {
             self.costs =
                 PartitionCosts::of(topology.plan.operators.iter().map(|operator| operator.partitions));
         }
-        lock(&self.state).rule = rule;
+        self.state.lock().rule = rule;
     }
 
     /// Moves a partition at the next cut.
@@ -120,7 +120,7 @@ impl Placements {
                         process to move them"
                 .into());
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if !state.can_move[index] {
             return Err(
                 "it belongs to a stream process, which has its place; remove the place to move it".into()
@@ -132,12 +132,12 @@ impl Placements {
 
     /// The stored moves, oldest first.
     pub fn moved(&self) -> Vec<PartitionMove> {
-        lock(&self.state).moved.iter().cloned().collect()
+        self.state.lock().moved.iter().cloned().collect()
     }
 
     /// How partitions are placed in a cycle that is being cut, and how many have moved.
     pub fn at_cut(&self, cycle: u64, now_ns: u64, topology: &Topology) -> (CyclePlacements, u64) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let mut moves = std::mem::take(&mut state.proposed);
         let decided = state.by_rule(cycle, now_ns, &self.costs);
         moves.extend(decided.into_iter().map(|one| ((one.operator, one.partition), one.to)));

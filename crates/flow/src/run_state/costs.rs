@@ -1,9 +1,9 @@
 //! What cycles cost: the processor time of the query's own threads from one commit to the next, and of each part of the plan.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidemill_core::counters::{Counter, Counters};
 use tidemill_core::{Clock, ThreadTime};
 use tidemill_plan::Plan;
@@ -13,7 +13,6 @@ use tidemill_realtime::analysis::CostModel;
 use crate::run_state::cycle_costs::{CostExceeded, CycleCosts, OneCycle};
 use crate::run_state::progress::Committed;
 use crate::run_state::work::Part;
-use crate::sync::lock;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug)]
@@ -57,18 +56,18 @@ impl CostMeter {
     /// Measures from the start of the run on.
     pub fn measure(&mut self, measurement: Option<CostMeasurement>) {
         self.is_on = measurement.is_some();
-        lock(&self.measured).stated = measurement.and_then(|measurement| measurement.stated);
+        self.measured.lock().stated = measurement.and_then(|measurement| measurement.stated);
     }
 
     /// From now on, cycles may cost this.
     pub fn state(&self, stated: CostModel) {
-        lock(&self.measured).stated = Some(stated);
+        self.measured.lock().stated = Some(stated);
     }
 
     /// The calling thread works for the query, from now on.
     pub fn add_this_thread(&self) {
         if self.is_on {
-            let mut measured = lock(&self.measured);
+            let mut measured = self.measured.lock();
             measured.threads.push(ThreadClock::of_this_thread());
             measured.used = measured.used();
         }
@@ -97,7 +96,7 @@ impl CostMeter {
         if !self.is_on {
             return;
         }
-        let mut measured = lock(&self.measured);
+        let mut measured = self.measured.lock();
         let used = measured.used();
         let whole = used.saturating_sub(measured.used);
         let parts = self.spent_ns.iter().map(|spent| Duration::from_nanos(spent.swap(0, Ordering::Relaxed)));
@@ -118,12 +117,12 @@ impl CostMeter {
     }
 
     pub fn costs(&self) -> CycleCosts {
-        lock(&self.measured).costs.clone()
+        self.measured.lock().costs.clone()
     }
 
     /// How many cycles were measured.
     pub fn cycles(&self) -> u64 {
-        lock(&self.measured).costs.cycles
+        self.measured.lock().costs.cycles
     }
 }
 

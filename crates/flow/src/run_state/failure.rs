@@ -1,13 +1,12 @@
 //! The failure that stops a run, and who must be told about it.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use tidemill_core::error::chain;
 use tracing::{debug, error};
 
 use crate::error::Failure;
-use crate::sync::lock;
 
 /// Ends the wait of a sink, or of another process.
 pub(crate) type Stopper = Box<dyn Fn() + Send + Sync>;
@@ -30,7 +29,7 @@ impl FirstFailure {
 
     /// Keeps the failure if it is the first one, and calls the stoppers.
     pub fn set(&self, failure: Failure) {
-        let mut first = lock(&self.failure);
+        let mut first = self.failure.lock();
         if first.is_none() {
             match &failure {
                 // Also what ends a run that has ended by itself.
@@ -41,12 +40,12 @@ impl FirstFailure {
         first.get_or_insert(failure);
         drop(first);
         self.stopped.store(true, Ordering::SeqCst);
-        lock(&self.stoppers).iter().for_each(|stopper| stopper());
+        self.stoppers.lock().iter().for_each(|stopper| stopper());
     }
 
     /// Registers a function to be called when the run stops; calls it at once if it has stopped.
     pub fn add_stopper(&self, stopper: Stopper) {
-        let mut stoppers = lock(&self.stoppers);
+        let mut stoppers = self.stoppers.lock();
         if self.is_set() {
             stopper();
         }
@@ -58,6 +57,6 @@ impl FirstFailure {
     }
 
     pub fn get(&self) -> Option<Failure> {
-        lock(&self.failure).clone()
+        self.failure.lock().clone()
     }
 }

@@ -1,12 +1,10 @@
 //! Answers that came after their deadline, and what ran instead.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tidemill_realtime::{PoolQuery, WhatRan};
-
-use crate::sync::lock;
 
 /// Answers of one cycle that came after their deadline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +38,7 @@ const EXPLAINED_EVERY: Duration = Duration::from_millis(100);
 impl Misses {
     /// Called by the thread that has committed the answers, at once.
     pub fn note(&self, miss: DeadlineMiss, pool: Option<&PoolQuery>) {
-        let mut noted = lock(&self.0);
+        let mut noted = self.0.lock();
         let is_due = noted.explained.is_none_or(|last| last.elapsed() >= EXPLAINED_EVERY);
         let what_ran = pool.filter(|_| is_due).and_then(|pool| pool.what_ran(miss.latency));
         if what_ran.is_some() {
@@ -56,6 +54,6 @@ impl Misses {
     }
 
     pub fn last(&self) -> Vec<DeadlineMiss> {
-        lock(&self.0).last.iter().cloned().collect()
+        self.0.lock().last.iter().cloned().collect()
     }
 }

@@ -18,9 +18,10 @@ pub(crate) mod window_costs;
 pub(crate) mod work;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidemill_core::clock::Clock;
 use tidemill_core::counters::{Counter, Counters};
 use tidemill_core::error::Cause;
@@ -186,7 +187,7 @@ impl RunState {
     }
 
     fn account_for_results(&self) {
-        let mut account = self.uncommitted.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut account = self.uncommitted.lock();
         // Read under the lock, so that an older figure does not replace a newer one.
         account.set(self.counters.get(Counter::UncommittedBytes));
     }

@@ -1,11 +1,9 @@
 //! The rule by which cycles close from now on, on its way to the one who closes them.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use tidemill_plan::CyclePolicy;
-
-use crate::sync::lock;
 
 /// A rule that is not followed yet.
 #[derive(Default)]
@@ -16,7 +14,7 @@ pub(crate) struct NewPolicy {
 
 impl NewPolicy {
     pub fn set(&self, policy: CyclePolicy) {
-        *lock(&self.policy) = Some(policy);
+        *self.policy.lock() = Some(policy);
         self.is_there.store(true, Ordering::Release);
     }
 
@@ -25,6 +23,6 @@ impl NewPolicy {
         if !self.is_there.swap(false, Ordering::AcqRel) {
             return None;
         }
-        lock(&self.policy).take()
+        self.policy.lock().take()
     }
 }

@@ -1,10 +1,11 @@
 //! How far the cycles are: closed, handed to the sinks, committed; and how long they took.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidemill_core::Cut;
 use tidemill_core::counters::{Counter, Counters};
 use tidemill_core::latency::ResponseTimes;
@@ -12,7 +13,6 @@ use tidemill_core::sink::Arrivals;
 
 use crate::run_state::largest_mean::LargestMean;
 use crate::run_state::misses::DeadlineMiss;
-use crate::sync::lock;
 
 pub(crate) struct Progress {
     /// Response times include only events that arrived after this moment. Events that an earlier run took in, and this
@@ -115,7 +115,7 @@ impl Progress {
     /// A cycle is in flight.
     pub fn closed(&self, cut: &Arc<Cut>, arrivals: &Arc<Arrivals>) {
         let entry = (cut.cycle, cut.closed_at_ns, Arc::clone(arrivals));
-        let mut completion = lock(&self.completion);
+        let mut completion = self.completion.lock();
         completion.pending.push_back(entry);
         completion.closed += 1;
         completion.last = Some(Arc::clone(cut));
@@ -123,7 +123,7 @@ impl Progress {
 
     /// How many cycles are closed and not committed.
     pub fn in_flight(&self) -> InFlight {
-        let completion = lock(&self.completion);
+        let completion = self.completion.lock();
         let committed = self.committed.iter().map(|count| count.load(Ordering::Acquire)).max().unwrap_or(0);
         let done = completion.pending.partition_point(|(cycle, ..)| *cycle < committed) as u64;
         let of_last = completion.pending.len() as u64;
@@ -132,19 +132,19 @@ impl Progress {
 
     /// The cut of the last closed cycle.
     pub fn last_cut(&self) -> Option<Arc<Cut>> {
-        lock(&self.completion).last.clone()
+        self.completion.lock().last.clone()
     }
 
     /// When the oldest event arrived whose cycle is closed and not committed; `None` if there is no such event.
     pub fn oldest_ns(&self) -> Option<u64> {
-        let completion = lock(&self.completion);
+        let completion = self.completion.lock();
         completion.pending.iter().find_map(|(_, _, arrivals)| arrivals.chunks.first().map(|chunk| chunk.1))
     }
 
     /// For each sink, how many cycles of this run it has committed, and how many it was handed and has not committed. Numbers
     /// of cycles may be left out, so these are counted.
     pub fn of_sinks(&self) -> Vec<SinkProgress> {
-        let completion = lock(&self.completion);
+        let completion = self.completion.lock();
         let counts = |((handed, committed), moved_ns): ((&AtomicU64, &AtomicU64), &AtomicU64)| {
             let (handed, committed) = (handed.load(Ordering::Acquire), committed.load(Ordering::Acquire));
             let cycles = completion.pending.iter().map(|(cycle, ..)| *cycle);
@@ -168,7 +168,7 @@ impl Progress {
     pub fn committed(&self, sink: usize, last_cycle: u64, now_ns: u64, counters: &Counters) -> Committed {
         self.committed[sink].store(last_cycle + 1, Ordering::Release);
         self.moved_ns[sink].store(now_ns, Ordering::Relaxed);
-        let mut completion = lock(&self.completion);
+        let mut completion = self.completion.lock();
         // Read under the lock: of two sinks that commit at once, the second one sees both.
         let committed = self.committed_cycles();
         let (mut latest, mut done): (Option<DeadlineMiss>, _) = (None, Committed::default());
@@ -187,7 +187,7 @@ impl Progress {
 
     /// The response times so far: per event, per cycle, and the largest mean of a thousand cycles.
     pub fn response_times(&self) -> (ResponseTimes, ResponseTimes, Option<Duration>) {
-        let completion = lock(&self.completion);
+        let completion = self.completion.lock();
         (completion.per_event.clone(), completion.per_cycle.clone(), completion.largest_mean.largest())
     }
 }

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidemill_core::Cut;
 use tidemill_core::snapshot::Snapshot;
-
-use crate::sync::lock;
 
 /// No snapshot is requested.
 const NO_REQUEST: u64 = u64::MAX;
@@ -82,8 +80,8 @@ impl SnapshotRequests {
     /// Requests a snapshot of all events taken in so far, which will be complete after `parts` contributions. `None` if
     /// the query has ended. Wake the thread that closes cycles, then [`wait`](SnapshotRequests::wait).
     pub fn request(&self, parts: usize, events_in: impl FnOnce() -> u64) -> Option<Turn<'_>> {
-        let turn = lock(&self.turn);
-        let mut state = lock(&self.state);
+        let turn = self.turn.lock();
+        let mut state = self.state.lock();
         if state.ended {
             return None;
         }
@@ -94,7 +92,7 @@ impl SnapshotRequests {
 
     /// Waits for the requested snapshot; `None` if the query ends or stops first.
     pub fn wait(&self, _turn: Turn<'_>, is_stopped: impl Fn() -> bool) -> Option<Snapshot> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         loop {
             if let Some(complete) = state.requested.take_if(|requested| requested.is_complete()) {
                 return Some(complete.snapshot);
@@ -103,8 +101,7 @@ impl SnapshotRequests {
             if is_stopped() || (state.ended && !is_begun) {
                 return None;
             }
-            let waited = self.changed.wait_timeout(state, Duration::from_millis(100));
-            state = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            self.changed.wait_for(&mut state, Duration::from_millis(100));
         }
     }
 
@@ -120,7 +117,7 @@ impl SnapshotRequests {
 
     /// The snapshot of the end, if it is complete and nobody has taken it.
     pub fn take_end(&self) -> Option<Snapshot> {
-        let complete = lock(&self.state).of_end.take_if(|of_end| of_end.is_complete());
+        let complete = self.state.lock().of_end.take_if(|of_end| of_end.is_complete());
         complete.map(|complete| complete.snapshot)
     }
 
@@ -139,7 +136,7 @@ impl SnapshotRequests {
         if !(cut.snapshot || cut.last) {
             return;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.ended = cut.last;
         if cut.snapshot {
             match (&mut state.requested, self.parts_at_end) {
@@ -155,7 +152,7 @@ impl SnapshotRequests {
 
     /// One operator's partitions on one worker at the end of a cycle.
     pub fn contribute(&self, cycle: u64, operator: &str, watermark: i64, partitions: BTreeMap<u32, Vec<u8>>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let SnapshotState { requested, of_end, .. } = &mut *state;
         let Some(assembly) = [requested, of_end].into_iter().flatten().find(|one| one.cycle == Some(cycle))
         else {

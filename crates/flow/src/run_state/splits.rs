@@ -2,17 +2,17 @@
 //! Touched per cycle and per batch, never per row.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use tidemill_core::{Batch, SplitChange};
 use tidemill_split::choose::Choice;
 use tidemill_split::profile::SplitProfile;
 use tidemill_split::window_search::WindowComparison;
 use tidemill_split::{SplitPlan, SplitPlanError};
 
-use crate::sync::lock;
 use crate::topology::{EdgeKind, Topology};
 
 /// The split plan of each edge in a cycle; `None` for edges that are not split.
@@ -104,17 +104,17 @@ impl SplitPlans {
 
     /// The plans in force.
     pub fn splits(&self) -> CycleSplitPlans {
-        Arc::clone(&lock(&self.state).splits)
+        Arc::clone(&self.state.lock().splits)
     }
 
     /// Proposes a plan that takes effect at the next cut.
     pub fn propose(&self, edge: usize, plan: SplitPlan) {
-        lock(&self.state).next[edge] = Some(plan);
+        self.state.lock().next[edge] = Some(plan);
     }
 
     /// Proposes another window for a plan, unless another plan is in force or proposed by now.
     pub fn propose_window(&self, edge: usize, plan: &Arc<SplitPlan>, window_rows: u32) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let is_in_force = state.splits[edge].as_ref().is_some_and(|in_force| Arc::ptr_eq(in_force, plan));
         if is_in_force && !state.is_pending(edge) {
             state.next[edge] = Some(SplitPlan::clone(plan).with_window_rows(window_rows));
@@ -123,25 +123,25 @@ impl SplitPlans {
 
     /// Records the last choice for an edge, and its basis.
     pub fn set_choice(&self, edge: usize, profile: SplitProfile, choice: Choice) {
-        lock(&self.state).choices[edge] = Some((profile, choice));
+        self.state.lock().choices[edge] = Some((profile, choice));
     }
 
     pub fn choice(&self, edge: usize) -> Option<(SplitProfile, Choice)> {
-        lock(&self.state).choices[edge].clone()
+        self.state.lock().choices[edge].clone()
     }
 
     /// Records what a comparison of windows has measured for an edge.
     pub fn set_window(&self, edge: usize, comparison: Option<WindowComparison>) {
-        lock(&self.state).windows[edge] = comparison;
+        self.state.lock().windows[edge] = comparison;
     }
 
     pub fn window(&self, edge: usize) -> Option<WindowComparison> {
-        lock(&self.state).windows[edge].clone()
+        self.state.lock().windows[edge].clone()
     }
 
     /// The plan of an edge; `None` before the first cut that is not replayed, because a replay changes plans.
     pub fn in_force(&self, edge: usize) -> Option<PlanInForce> {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let plan = state.splits[edge].as_ref().filter(|_| state.is_replay_over)?;
         Some(PlanInForce {
             plan: Arc::clone(plan),
@@ -152,12 +152,12 @@ impl SplitPlans {
 
     /// The stored changes, oldest first.
     pub fn changes(&self) -> Vec<Replan> {
-        lock(&self.state).changes.list()
+        self.state.lock().changes.list()
     }
 
     /// The changes that take effect at the next cut, for its record.
     pub fn take_proposals(&self, topology: &Topology) -> Vec<SplitChange> {
-        let mut guard = lock(&self.state);
+        let mut guard = self.state.lock();
         let state = &mut *guard;
         state.is_replay_over = true;
         let change = |(edge, plan): (usize, SplitPlan)| {
@@ -178,7 +178,7 @@ impl SplitPlans {
         changes: &[SplitChange],
         topology: &Topology,
     ) -> (CycleSplitPlans, Vec<usize>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let changed: Vec<(usize, Replan)> =
             changes.iter().filter_map(|change| replan(change, cycle, topology)).collect();
         let mut reshaped = Vec::new();
@@ -208,27 +208,26 @@ impl SplitPlans {
     pub fn offer_sample(&self, edge: usize, batch: &Batch) {
         let sample = &self.samples[edge];
         if batch.len() >= SAMPLE_ROWS_MIN && sample.wanted.load(Ordering::Relaxed) {
-            *lock(&sample.batch) = Some(batch.clone());
+            *sample.batch.lock() = Some(batch.clone());
             sample.wanted.store(false, Ordering::Relaxed);
         }
     }
 
     /// The sample, if one was provided.
     pub fn take_sample(&self, edge: usize) -> Option<Batch> {
-        lock(&self.samples[edge].batch).take()
+        self.samples[edge].batch.lock().take()
     }
 
     /// Waits for this time; false if the query ends first.
     pub fn wait(&self, time: Duration) -> bool {
-        let ended = lock(&self.ended);
-        let waited = self.changed.wait_timeout_while(ended, time, |ended| !*ended);
-        let (ended, _) = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut ended = self.ended.lock();
+        self.changed.wait_while_for(&mut ended, |ended| !*ended, time);
         !*ended
     }
 
     /// The query has ended.
     pub fn end(&self) {
-        *lock(&self.ended) = true;
+        *self.ended.lock() = true;
         self.changed.notify_all();
     }
 }

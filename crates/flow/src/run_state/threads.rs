@@ -1,9 +1,9 @@
 //! How many threads of a run still work.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::sync::lock;
+use parking_lot::{Condvar, Mutex};
 
 /// The threads of a run in this process that process cycles: its workers, and those of its sinks.
 #[derive(Clone, Default)]
@@ -21,22 +21,22 @@ pub(crate) struct Working(WorkingThreads);
 impl WorkingThreads {
     /// One more will work. To be called before it starts, so that nobody takes the run for ended before.
     pub fn begin(&self) -> Working {
-        *lock(&self.0.threads) += 1;
+        *self.0.threads.lock() += 1;
         Working(self.clone())
     }
 
     /// Waits until none works any more, at most for some time; returns whether none does.
     pub fn wait_for_end(&self, time_max: Duration) -> bool {
-        let waited =
-            self.0.changed.wait_timeout_while(lock(&self.0.threads), time_max, |threads| *threads > 0);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
+        let mut threads = self.0.threads.lock();
+        self.0.changed.wait_while_for(&mut threads, |threads| *threads > 0, time_max);
+        *threads == 0
     }
 }
 
 impl Drop for Working {
     fn drop(&mut self) {
         let count = &(self.0).0;
-        *lock(&count.threads) -= 1;
+        *count.threads.lock() -= 1;
         count.changed.notify_all();
     }
 }

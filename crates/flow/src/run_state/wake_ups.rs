@@ -1,10 +1,10 @@
 //! The worker threads of this process: wakes them, and waits until they are ready.
 
-use std::sync::{Condvar, Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::thread::Thread;
 use std::time::Duration;
 
-use crate::sync::lock;
+use parking_lot::{Condvar, Mutex};
 
 pub(crate) struct WakeUps {
     /// The number of this process's first worker.
@@ -46,16 +46,15 @@ impl WakeUps {
 
     /// This many more workers have built their part.
     pub fn are_ready(&self, workers: usize) {
-        *lock(&self.workers_ready) += workers;
+        *self.workers_ready.lock() += workers;
         self.ready_changed.notify_all();
     }
 
     /// Waits for this many workers; false if the query stops first.
     pub fn wait_until_ready(&self, workers: usize, is_stopped: impl Fn() -> bool) -> bool {
-        let mut ready = lock(&self.workers_ready);
+        let mut ready = self.workers_ready.lock();
         while *ready < workers && !is_stopped() {
-            let waited = self.ready_changed.wait_timeout(ready, Duration::from_millis(100));
-            ready = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            self.ready_changed.wait_for(&mut ready, Duration::from_millis(100));
         }
         !is_stopped()
     }

@@ -2,10 +2,10 @@
 //! batch and never per row; only the split optimizer reads the lists, once in a while.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::sync::lock;
+use parking_lot::Mutex;
+
 use crate::topology::{EdgeKind, Topology};
 
 /// The most cycles that a list has.
@@ -46,7 +46,7 @@ impl WindowCosts {
     pub fn measure(&self, edge: usize, is_measured: bool) {
         let Some(costs) = &self.edges[edge] else { return };
         costs.is_measured.store(is_measured, Ordering::Relaxed);
-        costs.workers.iter().for_each(|worker| lock(worker).clear());
+        costs.workers.iter().for_each(|worker| worker.lock().clear());
     }
 
     pub fn is_measured(&self, edge: usize) -> bool {
@@ -71,7 +71,7 @@ impl WindowCosts {
             return;
         }
         let Some(costs) = &self.edges[edge] else { return };
-        let mut cycles = lock(&costs.workers[worker]);
+        let mut cycles = costs.workers[worker].lock();
         let cost = cycles.entry(cycle).or_default();
         cost.time_ns += more.time_ns;
         cost.rows += more.rows;
@@ -91,7 +91,7 @@ impl WindowCosts {
         let Some(costs) = &self.edges[edge] else { return Vec::new() };
         let mut busiest: BTreeMap<u64, CycleCost> = BTreeMap::new();
         for worker in &costs.workers {
-            let mut cycles = lock(worker);
+            let mut cycles = worker.lock();
             let later = cycles.split_off(&end);
             for (cycle, cost) in std::mem::replace(&mut *cycles, later) {
                 let all = busiest.entry(cycle).or_default();

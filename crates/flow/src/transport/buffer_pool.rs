@@ -1,11 +1,10 @@
 //! Memory for arriving messages. It is reused when no one holds a row of it any more, so that it is neither zeroed nor
 //! allocated by the system each time.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use arrow_buffer::{Buffer, MutableBuffer};
-
-use crate::sync::lock;
+use parking_lot::Mutex;
 
 /// Up to this size memory is allocated at once. Beyond it, memory grows with what has arrived, because the length is
 /// only a claim of another process.
@@ -23,7 +22,7 @@ impl BufferPool {
     /// Memory for this many bytes, or for the first of them. It contains old bytes.
     pub fn take(&self, bytes: usize) -> MutableBuffer {
         let bytes = bytes.min(BYTES_AT_ONCE).next_power_of_two();
-        let mut spare = lock(&self.spare);
+        let mut spare = self.spare.lock();
         let found = spare.iter().rposition(|memory| memory.len() == bytes);
         found.map_or_else(|| MutableBuffer::from_len_zeroed(bytes), |place| spare.remove(place))
     }
@@ -38,7 +37,7 @@ impl BufferPool {
         if memory.len() > BYTES_AT_ONCE {
             return;
         }
-        let mut spare = lock(&self.spare);
+        let mut spare = self.spare.lock();
         spare.push(memory);
         while spare.iter().map(MutableBuffer::len).sum::<usize>() > SPARE_BYTES_MAX {
             spare.remove(0);
@@ -72,7 +71,7 @@ mod tests {
     use super::*;
 
     fn spare(pool: &BufferPool) -> usize {
-        lock(&pool.spare).iter().map(MutableBuffer::len).sum()
+        pool.spare.lock().iter().map(MutableBuffer::len).sum()
     }
 
     #[test]

@@ -7,12 +7,12 @@
 //! sender's credit.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow_buffer::Buffer;
+use parking_lot::Mutex;
 
 use crate::run_state::RunState;
-use crate::sync::lock;
 use crate::topology::Layout;
 
 /// Announces a message that arrives beside Timely's: which one, and from whom.
@@ -88,20 +88,20 @@ impl BulkChannels {
 
     /// The message of a ticket. `None`: it does not exist, or the run has stopped.
     pub fn take(&self, ticket: BulkTicket) -> Option<Buffer> {
-        lock(&self.bulk.get(ticket.process as usize)?.incoming).messages.remove(&ticket.number)
+        self.bulk.get(ticket.process as usize)?.incoming.lock().messages.remove(&ticket.number)
     }
 
     /// The run has stopped: messages that have arrived, or will arrive, are useless.
     pub fn close(&self) {
         for channel in &self.bulk {
-            *lock(&channel.incoming) = Incoming { messages: BTreeMap::new(), closed: true };
+            *channel.incoming.lock() = Incoming { messages: BTreeMap::new(), closed: true };
         }
     }
 }
 
 impl BulkChannel {
     fn enqueue(&self, pieces: Vec<Buffer>) -> u64 {
-        let mut outgoing = lock(&self.outgoing);
+        let mut outgoing = self.outgoing.lock();
         outgoing.last += 1;
         let number = outgoing.last;
         outgoing.waiting.push(OutgoingMessage { number, pieces });
@@ -110,12 +110,12 @@ impl BulkChannel {
 
     /// All messages that wait to be sent, in order.
     pub fn take_outgoing(&self) -> Vec<OutgoingMessage> {
-        std::mem::take(&mut lock(&self.outgoing).waiting)
+        std::mem::take(&mut self.outgoing.lock().waiting)
     }
 
     /// A message has arrived.
     pub fn deliver(&self, number: u64, message: Buffer) {
-        let mut incoming = lock(&self.incoming);
+        let mut incoming = self.incoming.lock();
         if !incoming.closed {
             incoming.messages.insert(number, message);
         }

@@ -4,10 +4,11 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use tidemill_core::error::Cause;
 use timely::communication::allocator::zero_copy::stream::Stream;
 
@@ -15,7 +16,6 @@ use super::framing::{self, FrameReader};
 use super::sequence::Sequence;
 use crate::error::Failure;
 use crate::run_state::RunState;
-use crate::sync::lock;
 use crate::transport::bulk_channels::{BulkChannel, BulkChannels};
 
 /// How long the thread that knows why a connection broke has to report it.
@@ -49,7 +49,7 @@ impl LinkGroup {
         if self.workers.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
-        *lock(&self.ended) = true;
+        *self.ended.lock() = true;
         self.changed.notify_all();
         if self.run_state.is_stopped() {
             self.close();
@@ -69,8 +69,7 @@ impl LinkGroup {
     }
 
     fn wait_for_workers(&self) {
-        let ended = self.changed.wait_while(lock(&self.ended), |ended| !*ended);
-        drop(ended.unwrap_or_else(|poisoned| poisoned.into_inner()));
+        self.changed.wait_while(&mut self.ended.lock(), |ended| !*ended);
     }
 
     /// A connection broke. Usually another thread knows the reason better: that a process died, or failed.
@@ -261,7 +260,7 @@ mod tests {
             let mut far = end(1, far);
             // The reason is known, and the workers have ended.
             far.run_state.fail(Failure::Aborted);
-            far.group.ended.lock().map(|mut ended| *ended = true).unwrap();
+            *far.group.ended.lock() = true;
             near.write_all(&whole[..cut]).unwrap();
             drop(near);
             let lengths = lengths(&mut far.link);

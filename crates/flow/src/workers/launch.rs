@@ -2,8 +2,9 @@
 
 use std::any::Any;
 use std::net::TcpStream;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use timely::communication::allocator::zero_copy::bytes_slab::BytesRefill;
 use timely::communication::allocator::zero_copy::initialize::initialize_networking_from_sockets;
 use timely::communication::allocator::{AllocatorBuilder, ProcessBuilder};
@@ -53,8 +54,8 @@ pub(crate) fn launch(
     let parts: Vec<_> = parts.into_iter().map(with_count).collect();
     let (first, run_state) = (run_state.topology().layout.first_worker(), Arc::clone(run_state));
     let started = execute_from(builders, others, WorkerConfig::default(), move |timely_worker| {
-        let taken = parts[timely_worker.index() - first].lock().map(|mut parts| parts.take());
-        if let Ok(Some((parts, _working))) = taken {
+        let taken = parts[timely_worker.index() - first].lock().take();
+        if let Some((parts, _working)) = taken {
             let body = || {
                 worker::run(timely_worker, parts);
                 Ok(())

@@ -1,4 +1,8 @@
 //! Pools: threads with a policy, cores and a budget.
+#![expect(
+    clippy::disallowed_types,
+    reason = "parking_lot queues the waiting threads of all locks in one table: an ordinary thread that is preempted there could delay a real-time one"
+)]
 
 mod budget;
 mod enrolment;

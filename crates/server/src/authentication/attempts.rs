@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// Addresses that are remembered; then the one whose last failure is the longest ago is forgotten.
 const ADDRESSES_MAX: usize = 1024;
@@ -32,7 +33,7 @@ struct Failures {
 
 impl LoginAttempts {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, Failures>> {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+        self.addresses.lock()
     }
 
     /// Returns whether a password from this address is looked at now. If not, its turn comes when one of the late answers has been

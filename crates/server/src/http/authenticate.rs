@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Request, StatusCode};
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_service::Runtime;
 use tokio::sync::Semaphore;
 
@@ -55,7 +56,7 @@ impl Authentication {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<[u8; 32], (String, String)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 
     /// Who sends a request. Refuses it if he has not said who he is, or not the truth.

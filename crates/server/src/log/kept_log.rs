@@ -1,9 +1,10 @@
 //! The newest records of the log.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tracing::Level;
 
@@ -99,7 +100,7 @@ impl KeptLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Records> {
-        self.shared.records.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.records.lock()
     }
 }
 

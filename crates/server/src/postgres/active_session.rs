@@ -2,9 +2,10 @@
 
 use std::io;
 use std::net::Shutdown;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tidemill_service::Cancellation;
 
 use crate::postgres::conversation::{Asked, Conversation, Idle, SessionInbox};
@@ -59,7 +60,7 @@ impl ActiveSession {
     /// # Errors
     /// If it is not a message, or the connection breaks. `None`: it has ended.
     fn take_in(self: &Arc<Self>, buffer: &mut [u8]) -> Result<Option<Reading>, RequestError> {
-        let mut framing = self.framing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut framing = self.framing.lock();
         for _ in 0..READS_IN_TURN {
             if !self.inbox.has_room() {
                 return Ok(Some(Reading::Later));

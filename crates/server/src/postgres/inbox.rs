@@ -1,8 +1,9 @@
 //! What a client has sent and nobody has taken yet.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::postgres::wire::{Message, Request, RequestError};
 
@@ -55,7 +56,7 @@ impl<S> Inbox<S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<S>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Whether there is room for more. If not, the client is read on when there is.
@@ -100,13 +101,10 @@ impl<S> Inbox<S> {
         let is_empty = |state: &mut State<S>| state.is_empty();
         let mut state = self.lock();
         if !may_rest {
-            state = match patience {
-                None => self.changed.wait_while(state, is_empty).unwrap_or_else(PoisonError::into_inner),
-                Some(patience) => {
-                    let waited = self.changed.wait_timeout_while(state, patience, is_empty);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+            match patience {
+                None => self.changed.wait_while(&mut state, is_empty),
+                Some(patience) => drop(self.changed.wait_while_for(&mut state, is_empty, patience)),
+            }
         }
         if let Some(message) = state.requests.pop_front() {
             state.bytes -= message.bytes();

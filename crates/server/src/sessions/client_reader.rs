@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::sessions::client_stream::ClientStream;
 
@@ -145,7 +146,7 @@ fn token(process: i32) -> Token {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn wake(&self) {
@@ -279,7 +280,7 @@ mod tests {
 
     impl Watched {
         fn see(&self, seen: Seen) {
-            self.seen.lock().unwrap().send(seen).unwrap();
+            self.seen.lock().send(seen).unwrap();
         }
     }
 

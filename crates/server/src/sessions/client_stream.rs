@@ -6,9 +6,10 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv};
 use rustls::{ServerConfig, ServerConnection};
@@ -34,10 +35,6 @@ struct Tls {
     /// Encrypted bytes that are to be sent. Held while they are sent, so that they go in the order in which they were made, and
     /// none is left out after a write that took too long. Taken before `connection`.
     sending: Mutex<VecDeque<u8>>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ClientStream {
@@ -90,7 +87,7 @@ impl ClientStream {
     /// Says goodbye, and closes the connection.
     pub fn close(&self) {
         if let Some(tls) = self.tls.get() {
-            lock(&tls.connection).send_close_notify();
+            tls.connection.lock().send_close_notify();
             // Whoever does not read has no room for it, and needs none.
             let _ = self.socket.set_write_timeout(Some(Duration::from_millis(100)));
             let _ = tls.send_rest(&self.socket, Waiting::Allowed);
@@ -116,7 +113,7 @@ impl Write for &ClientStream {
     fn flush(&mut self) -> io::Result<()> {
         match self.tls.get() {
             None => Ok(()),
-            Some(tls) => send(&self.socket, &mut lock(&tls.sending), Waiting::Allowed),
+            Some(tls) => send(&self.socket, &mut tls.sending.lock(), Waiting::Allowed),
         }
     }
 }
@@ -125,7 +122,7 @@ impl Tls {
     fn read(&self, socket: &TcpStream, buffer: &mut [u8], waiting: Waiting) -> io::Result<usize> {
         let mut encrypted = [0; PIECE_BYTES];
         loop {
-            match lock(&self.connection).reader().read(buffer) {
+            match self.connection.lock().reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // Closed without a goodbye: what is incomplete is noticed by the messages' own lengths.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
@@ -140,7 +137,7 @@ impl Tls {
 
     /// Decrypts what was received; nothing: the connection has ended.
     fn take_in(&self, mut encrypted: &[u8]) -> io::Result<()> {
-        let mut connection = lock(&self.connection);
+        let mut connection = self.connection.lock();
         loop {
             connection.read_tls(&mut encrypted)?;
             connection
@@ -153,10 +150,10 @@ impl Tls {
     }
 
     fn write(&self, socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-        let mut sending = lock(&self.sending);
+        let mut sending = self.sending.lock();
         // Nothing is taken as long as there is no room.
         send(socket, &mut sending, Waiting::Allowed)?;
-        let mut connection = lock(&self.connection);
+        let mut connection = self.connection.lock();
         let count = connection.writer().write(bytes)?;
         encrypt(&mut connection, &mut sending)?;
         drop(connection);
@@ -171,18 +168,17 @@ impl Tls {
 
     /// Sends what TLS itself has to say. What would have to wait, and must not, goes with the next answer.
     fn send_rest(&self, socket: &TcpStream, waiting: Waiting) -> io::Result<()> {
-        if !lock(&self.connection).wants_write() {
+        if !self.connection.lock().wants_write() {
             return Ok(());
         }
         let mut sending = match waiting {
-            Waiting::Allowed => lock(&self.sending),
+            Waiting::Allowed => self.sending.lock(),
             Waiting::Never => match self.sending.try_lock() {
-                Ok(sending) => sending,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => return Ok(()),
+                Some(sending) => sending,
+                None => return Ok(()),
             },
         };
-        encrypt(&mut lock(&self.connection), &mut sending)?;
+        encrypt(&mut self.connection.lock(), &mut sending)?;
         match send(socket, &mut sending, waiting) {
             Err(error) if waiting == Waiting::Never && error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             sent => sent,

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::net::Shutdown;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidemill_service::Cancellation;
 
 use crate::sessions::activity::{Activity, Ending};
@@ -95,7 +96,7 @@ impl Connections {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Waits until fewer than this number of connections are not sessions yet, or the server ends; whether that came in time.
@@ -112,8 +113,7 @@ impl Connections {
             if left.is_zero() {
                 return false;
             }
-            let waited = self.changed.wait_timeout(state, left.min(LOOK));
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut state, left.min(LOOK));
         }
     }
 
@@ -219,10 +219,10 @@ impl Connections {
     /// Waits until all connections are closed. After a time they are closed from here.
     pub fn wait_until_closed(&self, time: Duration) {
         let are_open = |state: &mut State| !state.open.is_empty();
-        let waited = self.changed.wait_timeout_while(self.lock(), time, are_open);
-        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        self.changed.wait_while_for(&mut state, are_open, time);
         state.open.values().for_each(|open| drop(open.stream.socket().shutdown(Shutdown::Both)));
-        drop(self.changed.wait_while(state, are_open));
+        self.changed.wait_while(&mut state, are_open);
     }
 }
 

@@ -1,10 +1,11 @@
 //! Cancels statements that take too long.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidemill_service::Cancellation;
 
 use crate::sessions::connections::end_at_once;
@@ -40,7 +41,7 @@ pub(crate) struct Deadline {
 
 impl Deadlines {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Cancels what a session waits for, if it still does after this time.
@@ -71,8 +72,7 @@ impl Deadlines {
             let again = if state.past.is_empty() { LOOK_MAX } else { AGAIN };
             // Those that are dropped tell nobody.
             let wait = next.unwrap_or(LOOK_MAX).min(again);
-            let waited = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
-            state = waited.0;
+            self.changed.wait_for(&mut state, wait);
         }
         state.has_thread = false;
     }

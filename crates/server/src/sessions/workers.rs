@@ -4,11 +4,12 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidemill_engine::{Clock, ThreadTime};
 
 /// Planning takes stack for each level of an expression.
@@ -119,7 +120,7 @@ impl Workers {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Begins what waits, as far as there are slots.
@@ -260,8 +261,7 @@ impl Shared {
         let mut state = self.lock();
         let mut busy = Instant::now();
         while !state.is_over && busy.elapsed() < STAY {
-            let waited = self.changed.wait_timeout(state, RELIEF);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut state, RELIEF);
             if state.begun.len() > state.coming && state.idle.is_empty() {
                 busy = Instant::now();
                 let _ = self.start_thread(&mut state);

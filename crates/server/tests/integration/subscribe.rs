@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::support::{PATIENCE, connect, run, serve_http, serve_runtime};
 use futures_util::{SinkExt, StreamExt, pin_mut};
@@ -71,7 +73,7 @@ impl Subscriber {
                         row.get(1).unwrap().to_owned(),
                         values(&row, 2),
                     );
-                    noted.lock().unwrap().push(changed);
+                    noted.lock().push(changed);
                 }
             }
             Ok(())
@@ -82,7 +84,7 @@ impl Subscriber {
     /// The content after each cycle that changed something, as the changes say it.
     fn replayed(&self) -> BTreeMap<u64, Vec<Vec<Option<String>>>> {
         let (mut content, mut after) = (BTreeMap::<_, usize>::new(), BTreeMap::new());
-        let seen = self.seen.lock().unwrap();
+        let seen = self.seen.lock();
         for (index, (cycle, change, row)) in seen.iter().enumerate() {
             let count = content.entry(row.clone()).or_default();
             *count = match change.as_str() {
@@ -189,7 +191,7 @@ fn what_leaves_the_view_is_deleted_for_its_subscribers() {
             let content = rows_of(&client, "SELECT * FROM some").await.unwrap();
             subscriber.sees(&content).await;
         }
-        let seen = subscriber.seen.lock().unwrap();
+        let seen = subscriber.seen.lock();
         assert!(seen.iter().any(|(_, change, _)| change == "delete"), "nothing was dropped");
     });
 }
@@ -205,7 +207,7 @@ fn a_subscription_ends_with_its_query_or_its_server() {
         client.batch_execute(definitions).await.unwrap();
         let whole = Subscriber::begin(&server, "three").await;
         assert_eq!(whole.task.await.unwrap(), Ok(()));
-        assert_eq!(whole.seen.lock().unwrap().len(), 3);
+        assert_eq!(whole.seen.lock().len(), 3);
         for (name, code) in [("nothing", "42P01"), ("plain", "42000")] {
             let (found, _) =
                 Subscriber::begin(&server, name).await.task.await.unwrap().expect_err("no view that runs");
@@ -213,7 +215,7 @@ fn a_subscription_ends_with_its_query_or_its_server() {
         }
         let endless = Subscriber::begin(&server, "endless").await;
         let start = std::time::Instant::now();
-        while endless.seen.lock().unwrap().len() < 10 {
+        while endless.seen.lock().len() < 10 {
             assert!(start.elapsed() < PATIENCE, "there are no changes");
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }

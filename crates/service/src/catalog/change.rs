@@ -1,11 +1,10 @@
 //! Queries that a session is changing: replacing, stopping, starting or dropping.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_engine::Cause;
-
-use crate::catalog::kept_catalog::lock;
 
 /// The queries that are being changed, each with what is being done to it.
 #[derive(Clone, Default)]
@@ -24,7 +23,7 @@ impl Changes {
     /// # Errors
     /// If another session is changing it.
     pub fn begin(&self, name: &str, done: &'static str) -> Result<Change, Cause> {
-        let mut changing = lock(&self.0);
+        let mut changing = self.0.lock();
         if let Some(doing) = changing.get(name) {
             return Err(Cause::operation(format!(
                 "'{name}' is being {doing} already; wait until that is done, or cancel it"
@@ -37,7 +36,7 @@ impl Changes {
 
 impl Drop for Change {
     fn drop(&mut self) {
-        lock(&self.changes.0).remove(&self.name);
+        self.changes.0.lock().remove(&self.name);
     }
 }
 

@@ -1,8 +1,9 @@
 //! The newest version of the catalogue, and the log behind it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_engine::Cause;
 use tidemill_sql::{Catalog, Definition, GatewayRows, ViewHandle};
 use tidemill_store::remote::Endpoint;
@@ -15,11 +16,6 @@ use crate::error::Error;
 
 /// How often a definition is planned beside those of other sessions, before the others wait for it.
 const ATTEMPTS_MAX: usize = 8;
-
-/// What a mutex holds, even if a thread has panicked with it: nothing here is left half changed.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The newest version of the catalogue, and the log behind it.
 ///
@@ -109,28 +105,28 @@ impl KeptCatalog {
 
     /// How readers know this gateway.
     pub fn endpoint(&self, gateway: &str) -> Arc<Endpoint> {
-        endpoint_of(lock(&self.versions).gateways.get_or_insert_with(BTreeMap::new), gateway)
+        endpoint_of(self.versions.lock().gateways.get_or_insert_with(BTreeMap::new), gateway)
     }
 
     /// Whether these are still the parts of a view: it was neither dropped nor replaced.
     pub fn has_parts(&self, view: &GatewayRows) -> bool {
-        let versions = lock(&self.versions);
+        let versions = self.versions.lock();
         versions.readable.gateway_rows(view.name()).is_some_and(|newest| newest.is_same(view))
     }
 
     /// The newest version, without the rows of views that run.
     pub fn defined(&self) -> Catalog {
-        lock(&self.versions).defined.clone()
+        self.versions.lock().defined.clone()
     }
 
     /// The newest version, with the rows of the views that run.
     pub fn readable(&self) -> Catalog {
-        lock(&self.versions).readable.clone()
+        self.versions.lock().readable.clone()
     }
 
     /// As `readable`, with the number of times that it had changed by then.
     pub fn readable_at(&self) -> (u64, Catalog) {
-        let versions = lock(&self.versions);
+        let versions = self.versions.lock();
         (versions.changes, versions.readable.clone())
     }
 
@@ -141,17 +137,17 @@ impl KeptCatalog {
 
     /// The view of this name that was started last, unless it was dropped or replaced.
     pub fn view(&self, name: &str) -> Option<ViewHandle> {
-        lock(&self.versions).views.get(name).cloned()
+        self.versions.lock().views.get(name).cloned()
     }
 
     /// All of them, in the order of their names.
     pub fn views(&self) -> Vec<ViewHandle> {
-        lock(&self.versions).views.values().cloned().collect()
+        self.versions.lock().views.values().cloned().collect()
     }
 
     /// Queries read the rows of these views from here on, until the views are dropped, replaced or started again.
     pub fn attach(&self, views: &[ViewHandle]) {
-        let mut versions = lock(&self.versions);
+        let mut versions = self.versions.lock();
         versions.views.extend(views.iter().map(|view| (view.name().to_owned(), view.clone())));
         self.plans.begin(versions.attach());
     }
@@ -170,12 +166,12 @@ impl KeptCatalog {
     ) -> Result<(T, Vec<String>), Error> {
         for attempt in 1.. {
             let is_last = attempt == ATTEMPTS_MAX;
-            let before = is_last.then(|| lock(&self.log));
+            let before = is_last.then(|| self.log.lock());
             let base = self.defined();
             let version = base.version();
             let announced = announced.as_ref().filter(|query| !base.has_output(&query.name));
             let (defined, next) = plan(base.clone())?;
-            let mut log = before.unwrap_or_else(|| lock(&self.log));
+            let mut log = before.unwrap_or_else(|| self.log.lock());
             if self.version() != version {
                 continue;
             }
@@ -193,7 +189,7 @@ impl KeptCatalog {
                 }
             }
             stopped.iter().for_each(|query| log.forget(query));
-            let mut versions = lock(&self.versions);
+            let mut versions = self.versions.lock();
             versions.defined = next;
             self.plans.begin(versions.attach());
             return Ok((defined, stopped));
@@ -202,12 +198,12 @@ impl KeptCatalog {
     }
 
     fn version(&self) -> u64 {
-        lock(&self.versions).defined.version()
+        self.versions.lock().defined.version()
     }
 
     /// Records that a query has been started, if its outputs still exist.
     pub fn started(&self, query: StartedQuery) -> Result<Start, Cause> {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         let defined = self.defined();
         if let Some(gone) = query.outputs.iter().find(|output| !defined.has_output(output)) {
             return Err(Cause::user(format!(
@@ -225,7 +221,7 @@ impl KeptCatalog {
 
     /// Records that a query which was announced has not started, and does not start with the database.
     pub fn withdraw(&self, name: &str) -> Result<(), Cause> {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         if log.announced.contains_key(name) { log.end(name) } else { Ok(()) }
     }
 
@@ -238,7 +234,7 @@ impl KeptCatalog {
         views: &[ViewHandle],
         plan: impl FnOnce(Catalog) -> Result<Catalog, Error>,
     ) -> Result<Start, Error> {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         let (definition, next) = self.next(plan)?;
         log.log.append(&CatalogRecord::Replaced(definition, query.clone()))?;
         // It has begun, which the first record alone does not say.
@@ -255,7 +251,7 @@ impl KeptCatalog {
         views: &[ViewHandle],
         plan: impl FnOnce(Catalog) -> Result<Catalog, Error>,
     ) -> Result<(), Error> {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         let (definition, next) = self.next(plan)?;
         log.log.append(&CatalogRecord::Definition(definition))?;
         self.exchange(next, views);
@@ -278,7 +274,7 @@ impl KeptCatalog {
 
     /// Nobody reads the rows of a view any more, until it is started again.
     pub fn detach(&self, view: &str) {
-        let mut versions = lock(&self.versions);
+        let mut versions = self.versions.lock();
         if versions.views.remove(view).is_some() {
             self.plans.begin(versions.attach());
         }
@@ -286,7 +282,7 @@ impl KeptCatalog {
 
     /// The next version counts, and these are its views of their names.
     fn exchange(&self, next: Catalog, views: &[ViewHandle]) {
-        let mut versions = lock(&self.versions);
+        let mut versions = self.versions.lock();
         versions.views.extend(views.iter().map(|view| (view.name().to_owned(), next.own_view(view))));
         versions.defined = next;
         self.plans.begin(versions.attach());
@@ -294,17 +290,17 @@ impl KeptCatalog {
 
     /// Notes that the log says to start a query again.
     pub fn note_started(&self, name: String) -> Start {
-        lock(&self.log).note_started(name)
+        self.log.lock().note_started(name)
     }
 
     /// Notes that the log says a query to have begun.
     pub fn note_begun(&self, name: &str) {
-        lock(&self.log).begun.insert(name.to_owned());
+        self.log.lock().begun.insert(name.to_owned());
     }
 
     /// Records that a query has begun, unless the log says so already.
     pub fn has_begun(&self, query: &StartedQuery) -> Result<(), Cause> {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         if log.begun.insert(query.name.clone()) {
             log.log.append(&CatalogRecord::Started(query.clone()))?;
         }
@@ -313,46 +309,46 @@ impl KeptCatalog {
 
     /// Whether a query has begun, and not been dropped since.
     pub fn is_begun(&self, name: &str) -> bool {
-        lock(&self.log).begun.contains(name)
+        self.log.lock().begun.contains(name)
     }
 
     /// Notes that the log says a query to be stopped.
     pub fn note_stopped(&self, name: String) {
-        lock(&self.log).stopped.insert(name);
+        self.log.lock().stopped.insert(name);
     }
 
     /// Records that a query is stopped, until it is started.
     pub fn stopped(&self, name: &str) -> Result<(), Cause> {
-        lock(&self.log).stop(name)
+        self.log.lock().stop(name)
     }
 
     /// As `stopped`, unless the log says so already.
     pub fn still_stopped(&self, name: &str) -> Result<(), Cause> {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         if log.stopped.contains(name) { Ok(()) } else { log.stop(name) }
     }
 
     /// Records that a query does not start again.
     pub fn forgotten(&self, name: &str) -> Result<(), Cause> {
-        lock(&self.log).end(name)
+        self.log.lock().end(name)
     }
 
     /// As `forgotten`, unless the query has been started again since.
     pub fn ended(&self, name: &str, start: Start) -> Result<(), Cause> {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         if log.started.get(name) == Some(&start.0) { log.end(name) } else { Ok(()) }
     }
 
     pub fn users(&self) -> Users {
-        lock(&self.users).clone()
+        self.users.lock().clone()
     }
 
     pub fn user(&self, name: &str) -> Option<User> {
-        lock(&self.users).get(name).cloned()
+        self.users.lock().get(name).cloned()
     }
 
     pub fn has_users(&self) -> bool {
-        !lock(&self.users).is_empty()
+        !self.users.lock().is_empty()
     }
 
     /// Changes the user of a name to what `change` makes of the users; `None`: there is no such user any more.
@@ -361,14 +357,14 @@ impl KeptCatalog {
         name: &str,
         change: impl FnOnce(&Users) -> Result<Option<User>, Cause>,
     ) -> Result<(), Cause> {
-        let mut log = lock(&self.log);
-        let changed = change(&lock(&self.users))?;
+        let mut log = self.log.lock();
+        let changed = change(&self.users.lock())?;
         let record = match &changed {
             Some(user) => CatalogRecord::User(user.clone()),
             None => CatalogRecord::UserDropped(name.to_owned()),
         };
         log.log.append(&record)?;
-        let mut users = lock(&self.users);
+        let mut users = self.users.lock();
         match changed {
             Some(user) => users.insert(name.to_owned(), user),
             None => users.remove(name),

@@ -1,8 +1,9 @@
 //! The plans of queries that sessions execute again and again (decision 0105).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_sql::{KeptPlan, ParameterType, Statement};
 
 /// The most plans of a database.
@@ -54,7 +55,7 @@ impl Planned {
 
 impl KeptPlans {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// From here on, plans against this version are kept, and no others: they would keep the rows of views that are dropped.

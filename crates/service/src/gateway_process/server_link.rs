@@ -4,10 +4,10 @@ use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidemill_engine::Cause;
 
 use crate::gateways::{Answer, Order};
@@ -24,17 +24,13 @@ pub(super) struct ServerLink {
     decision: Mutex<Option<Receiver<bool>>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl ServerLink {
     pub fn new(stream: UnixStream) -> ServerLink {
         ServerLink { stream, writing: Mutex::default(), decision: Mutex::default() }
     }
 
     pub fn send(&self, answer: &Answer) -> io::Result<()> {
-        let _writing = lock(&self.writing);
+        let _writing = self.writing.lock();
         answer.send(&self.stream)
     }
 
@@ -77,13 +73,13 @@ impl ServerLink {
         replace: impl FnOnce() -> Result<T, Cause>,
     ) -> (Result<T, Cause>, Decision) {
         let (decide, decided): (Sender<bool>, _) = channel();
-        *lock(&self.decision) = Some(decided);
+        *self.decision.lock() = Some(decided);
         thread::scope(|scope| {
             let decision = scope.spawn(move || {
                 let decision = self.receive();
                 let counts = matches!(decision, Ok(Some(Order::Commit)));
                 // A server that was not asked before it was gone has not decided for it.
-                if !matches!(decision, Ok(Some(_))) && lock(&self.decision).is_none() {
+                if !matches!(decision, Ok(Some(_))) && self.decision.lock().is_none() {
                     undecided();
                 }
                 if !counts {
@@ -93,7 +89,7 @@ impl ServerLink {
                 counts
             });
             let result = self.at_work(replace);
-            let has_asked = lock(&self.decision).take().is_none();
+            let has_asked = self.decision.lock().take().is_none();
             if let (Err(cause), false) = (&result, has_asked) {
                 // The server decides against it then.
                 let _ = self.send(&Answer::Failed(cause.clone()));
@@ -108,7 +104,7 @@ impl ServerLink {
     /// # Errors
     /// If it does not count.
     pub fn decision(&self, folder: Option<String>) -> Result<(), Cause> {
-        let Some(decided) = lock(&self.decision).take() else { return Ok(()) };
+        let Some(decided) = self.decision.lock().take() else { return Ok(()) };
         self.send(&Answer::Ready(folder))?;
         match decided.recv() {
             Ok(true) => Ok(()),

@@ -3,10 +3,11 @@
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::MutexGuard;
 use tidemill_engine::Cause;
 
 use super::control::{Answer, Order, PATIENCE};
@@ -74,14 +75,13 @@ impl Gateway {
         let patience = Patience::up_to(LOOK);
         loop {
             match self.try_orders() {
-                Ok(owed) => return Ok(owed),
-                Err(TryLockError::Poisoned(poisoned)) => return Ok(PoisonError::into_inner(poisoned)),
-                Err(TryLockError::WouldBlock) if is_cancelled() => {
+                Some(owed) => return Ok(owed),
+                None if is_cancelled() => {
                     return Err(self.named(Cause::operation(
                         "it begins or carries out another order, and the statement was cancelled before it got its own",
                     )));
                 }
-                Err(TryLockError::WouldBlock) => thread::sleep(patience.wait()),
+                None => thread::sleep(patience.wait()),
             }
         }
     }

@@ -7,11 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError, TryLockResult};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidemill_engine::Cause;
 use tidemill_store::remote::Endpoint;
 
@@ -87,19 +88,19 @@ impl Gateway {
         let supervised = Arc::clone(&gateway);
         let supervisor = thread::Builder::new().name(format!("gateway {name}"));
         let supervisor = supervisor.spawn(move || supervised.supervise(&command, &*beginning))?;
-        *gateway.supervisor.lock().unwrap_or_else(PoisonError::into_inner) = Some(supervisor);
+        *gateway.supervisor.lock() = Some(supervisor);
         Ok(gateway)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn orders(&self) -> MutexGuard<'_, Owed> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+        self.orders.lock()
     }
 
-    pub(super) fn try_orders(&self) -> TryLockResult<MutexGuard<'_, Owed>> {
+    pub(super) fn try_orders(&self) -> Option<MutexGuard<'_, Owed>> {
         self.orders.try_lock()
     }
 
@@ -210,8 +211,8 @@ impl Gateway {
         let until = Instant::now() + time;
         let begins = |state: &mut State| matches!(state, State::New | State::Beginning(_));
         loop {
-            let waited = self.changed.wait_timeout_while(self.state(), LOOK, begins);
-            let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.state();
+            self.changed.wait_while_for(&mut state, begins, LOOK);
             let is_over = is_cancelled() || Instant::now() > until;
             match &*state {
                 State::Here { .. } => return Ok(()),
@@ -241,13 +242,10 @@ impl Gateway {
     pub fn ask(&self, until: Instant) -> Option<PendingReport<'_>> {
         let mut owed = loop {
             match self.orders.try_lock() {
-                Ok(owed) => break owed,
-                Err(TryLockError::Poisoned(poisoned)) => break poisoned.into_inner(),
+                Some(owed) => break owed,
                 // Others ask, too.
-                Err(TryLockError::WouldBlock) if self.here().is_some() && Instant::now() < until => {
-                    thread::sleep(LOOK);
-                }
-                Err(TryLockError::WouldBlock) => return None,
+                None if self.here().is_some() && Instant::now() < until => thread::sleep(LOOK),
+                None => return None,
             }
         };
         let (server, _) = self.here()?;
@@ -263,7 +261,7 @@ impl Gateway {
         match &*self.state() {
             State::Away(cause) => cause.to_string(),
             State::New | State::Beginning(_) => "it is being started".to_owned(),
-            State::Here { .. } if self.orders.try_lock().is_err() => {
+            State::Here { .. } if self.orders.is_locked() => {
                 "its process runs, and carries out a definition".to_owned()
             }
             State::Here { .. } => "its process runs, and does not answer".to_owned(),
@@ -297,7 +295,7 @@ impl Gateway {
 
     /// Whether its process has ended, waiting for that until a time.
     pub fn has_ended(&self, until: Instant) -> bool {
-        let supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner);
+        let supervisor = self.supervisor.lock();
         let Some(supervisor) = &*supervisor else { return true };
         while !supervisor.is_finished() {
             if Instant::now() > until {

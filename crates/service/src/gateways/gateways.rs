@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use tidemill_engine::Cause;
 
 use super::gateway::Gateway;
-use crate::catalog::kept_catalog::lock;
 
 /// How a server runs gateways.
 ///
@@ -73,7 +73,7 @@ impl Gateways {
 
     /// Those that run, by name.
     pub fn running(&self) -> Vec<(String, Arc<Gateway>)> {
-        lock(&self.running).iter().map(|(name, gateway)| (name.clone(), Arc::clone(gateway))).collect()
+        self.running.lock().iter().map(|(name, gateway)| (name.clone(), Arc::clone(gateway))).collect()
     }
 
     /// The gateway of this name; if it does not run, a new one.
@@ -82,7 +82,7 @@ impl Gateways {
         name: &str,
         start: impl FnOnce(&GatewaySettings) -> Result<Arc<Gateway>, Cause>,
     ) -> Result<Arc<Gateway>, Cause> {
-        let mut running = lock(&self.running);
+        let mut running = self.running.lock();
         if let Some(gateway) = running.get(name) {
             return Ok(Arc::clone(gateway));
         }
@@ -93,7 +93,7 @@ impl Gateways {
 
     /// It is not one of them any more.
     pub fn remove(&self, name: &str) {
-        lock(&self.running).remove(name);
+        self.running.lock().remove(name);
     }
 
     /// Tells all to end in order.

@@ -1,9 +1,10 @@
 //! The queue between a query and the reader of its rows.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::{Cause, bytes_of_rows};
 
@@ -53,7 +54,7 @@ pub(crate) fn batch_queue(unread: UnreadRows) -> (BatchSender, BatchReceiver) {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -89,9 +90,9 @@ impl BatchSender {
     /// If the reader is gone, or the process holds more than it may.
     pub fn send(&self, batch: RecordBatch) -> Result<(), Cause> {
         let bytes = bytes_of_rows(&batch) as u64;
-        let state = self.0.lock();
+        let mut state = self.0.lock();
         let waiting = |state: &mut State| state.is_read && !state.has_room(bytes);
-        let mut state = self.0.changed.wait_while(state, waiting).unwrap_or_else(PoisonError::into_inner);
+        self.0.changed.wait_while(&mut state, waiting);
         if !state.is_read {
             return Err(Cause::operation("the rows are no longer being read"));
         }
@@ -134,8 +135,7 @@ impl BatchReceiver {
             if left.is_zero() {
                 return ReceiveOutcome::Nothing;
             }
-            let waited = self.0.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.0.changed.wait_for(&mut state, left);
         }
     }
 }

@@ -26,9 +26,10 @@ pub(super) mod users;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_engine::{Cause, DatabaseClock, Recovered, set_aside};
 use tidemill_sql::{Catalog, Explained, GatewayPlace, Planner, QueryStatus, Settings, ViewHandle, closest};
 
@@ -42,7 +43,7 @@ use self::readers::Readers;
 use self::report::{Observed, QueryReport};
 use self::unread::UnreadBytes;
 use crate::catalog::change::Changes;
-use crate::catalog::kept_catalog::{KeptCatalog, lock};
+use crate::catalog::kept_catalog::KeptCatalog;
 use crate::catalog::log::{CatalogLog, MemoryCatalogLog};
 use crate::catalog::user::Users;
 use crate::gateways::Gateways;
@@ -164,7 +165,7 @@ impl Runtime {
 
     /// What the names of queries stand for.
     pub(crate) fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        lock(&self.shared.queries)
+        self.shared.queries.lock()
     }
 
     /// Whether nothing may be started any more. It changes while the entries are locked.
@@ -201,7 +202,7 @@ impl Runtime {
     }
 
     pub(crate) fn at_gateways(&self) -> MutexGuard<'_, Vec<QueryAtGateways>> {
-        lock(&self.shared.at_gateways)
+        self.shared.at_gateways.lock()
     }
 
     /// The sinks and materialized views of a server whose queries were not started, each with the reason. Elsewhere, definitions
@@ -216,7 +217,7 @@ impl Runtime {
         let is_known = |output: &&str| {
             written.contains(*output) || !catalog.has_output(output) || self.is_at_gateways(output)
         };
-        let reasons = lock(&self.shared.not_started);
+        let reasons = self.shared.not_started.lock();
         let unknown = catalog.output_names().filter(|output| !is_known(output));
         let why = |output: &str| {
             reasons.get(output).map_or("when it was defined, it could not be started", |why| why)
@@ -237,7 +238,7 @@ impl Runtime {
     /// Sets the folder of a query aside, unless there is a query of this name.
     pub(crate) fn set_aside(&self, query: &str, folder: &Path) -> Result<Option<PathBuf>, Cause> {
         // Meanwhile, none is started.
-        let queries = lock(&self.shared.queries);
+        let queries = self.shared.queries.lock();
         if queries.contains_key(query) { Ok(None) } else { set_aside::set_aside(folder) }
     }
 
@@ -270,7 +271,7 @@ impl Runtime {
     pub fn close(&self, time: Duration) -> Vec<String> {
         let until = Instant::now() + time;
         let queries: Vec<(String, Option<Arc<NamedQuery>>)> = {
-            let queries = lock(&self.shared.queries);
+            let queries = self.shared.queries.lock();
             self.shared.is_closing.store(true, Ordering::SeqCst);
             queries.iter().map(|(name, entry)| (name.clone(), entry.started())).collect()
         };
@@ -287,7 +288,7 @@ impl Runtime {
     }
 
     pub(crate) fn query(&self, name: &str) -> Result<Arc<NamedQuery>, Cause> {
-        let queries = lock(&self.shared.queries);
+        let queries = self.shared.queries.lock();
         match queries.get(name) {
             Some(Entry::Started(query)) => Ok(Arc::clone(query)),
             Some(Entry::Starting(_)) => Err(is_starting(name)),
@@ -301,12 +302,12 @@ impl Runtime {
 
     /// The queries that were started and not forgotten.
     pub(crate) fn running(&self) -> Vec<Arc<NamedQuery>> {
-        lock(&self.shared.queries).values().filter_map(Entry::started).collect()
+        self.shared.queries.lock().values().filter_map(Entry::started).collect()
     }
 
     /// The names of the queries that were started and not forgotten, each with how far it is.
     pub fn queries(&self) -> Vec<(String, QueryState)> {
-        let queries = lock(&self.shared.queries);
+        let queries = self.shared.queries.lock();
         let states = queries.iter().filter_map(|(name, entry)| match entry {
             Entry::Started(query) => Some((name.clone(), query.state())),
             Entry::Starting(_) => None,
@@ -319,7 +320,7 @@ impl Runtime {
     pub fn reports(&self) -> Vec<QueryReport> {
         // A report takes time, and is made without the lock.
         let (mut reports, mut started) = (Vec::new(), Vec::new());
-        for (name, entry) in lock(&self.shared.queries).iter() {
+        for (name, entry) in self.shared.queries.lock().iter() {
             match entry {
                 Entry::Started(query) => started.push((name.clone(), Arc::clone(query))),
                 Entry::Starting(outputs) => reports.push(QueryReport::starting(name, outputs)),
@@ -331,7 +332,7 @@ impl Runtime {
         }));
         reports.extend(self.not_started().into_iter().map(|(name, why)| QueryReport::not_started(name, why)));
         reports.sort_by(|one, other| one.name.cmp(&other.name));
-        let mut observed = lock(&self.shared.observed);
+        let mut observed = self.shared.observed.lock();
         observed.retain(|observed| observed.strong_count() > 0);
         reports.extend(observed.iter().filter_map(Weak::upgrade).map(|observed| observed.report()));
         reports
@@ -340,10 +341,10 @@ impl Runtime {
     /// The plan of a query that is [reported](Runtime::reports), with what was measured; `None`: there is none of this name, it
     /// is being opened, or it could not be started.
     pub fn plan(&self, name: &str) -> Option<PlanReport> {
-        let started = lock(&self.shared.queries).get(name).and_then(Entry::started);
+        let started = self.shared.queries.lock().get(name).and_then(Entry::started);
         let plan = started.and_then(|query| query.plan());
         plan.or_else(|| {
-            let observed: Vec<_> = lock(&self.shared.observed).iter().filter_map(Weak::upgrade).collect();
+            let observed: Vec<_> = self.shared.observed.lock().iter().filter_map(Weak::upgrade).collect();
             observed.iter().find(|observed| observed.name() == name).map(|observed| observed.plan())
         })
     }
@@ -351,13 +352,13 @@ impl Runtime {
     /// Reports a query that somebody waits for under a name, with its plan, as long as the result is kept.
     pub fn observe(&self, name: &str, explained: Explained, execution: &Execution) -> Arc<Observed> {
         let observed = Arc::new(Observed::new(name, explained, execution));
-        lock(&self.shared.observed).push(Arc::downgrade(&observed));
+        self.shared.observed.lock().push(Arc::downgrade(&observed));
         observed
     }
 
     /// The query that writes to this sink or view; `Some(None)`: it is being opened.
     pub(crate) fn query_of_output(&self, output: &str) -> Option<Option<Arc<NamedQuery>>> {
-        let queries = lock(&self.shared.queries);
+        let queries = self.shared.queries.lock();
         let writer = queries.values().find(|entry| entry.outputs().iter().any(|other| other == output))?;
         Some(writer.started())
     }
@@ -453,7 +454,7 @@ impl Runtime {
     /// # Errors
     /// If the log cannot keep that.
     pub fn withdraw(&self, name: &str, why: &str) -> Result<(), Cause> {
-        lock(&self.shared.not_started).insert(name.to_owned(), why.to_owned());
+        self.shared.not_started.lock().insert(name.to_owned(), why.to_owned());
         self.shared.catalog.withdraw(name)
     }
 
@@ -467,7 +468,7 @@ impl Runtime {
             return Err(Cause::user(format!("query '{name}' is running; stop it first")));
         }
         self.shared.catalog.forgotten(name)?;
-        if let Some(Entry::Started(query)) = lock(&self.shared.queries).remove(name) {
+        if let Some(Entry::Started(query)) = self.shared.queries.lock().remove(name) {
             self.clock().forget(query.clock_name());
         }
         Ok(())
@@ -480,7 +481,7 @@ pub(crate) fn is_starting(name: &str) -> Cause {
 
 impl Drop for RuntimeState {
     fn drop(&mut self) {
-        for entry in lock(&self.queries).values() {
+        for entry in self.queries.lock().values() {
             if let Entry::Started(query) = entry {
                 query.abandon();
             }

@@ -1,11 +1,12 @@
 //! A query that runs by name, without anybody who waits for it.
 
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidemill_engine::{Cause, Fault, QueryPosition, Recovered};
 use tidemill_sql::{Explained, Planner, QueryStatus, RunningQuery, ViewHandle};
 
@@ -142,7 +143,7 @@ impl NamedQuery {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueryPhase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+        self.phase.lock()
     }
 
     /// Waits for the end of the query, and keeps its outcome.
@@ -163,9 +164,7 @@ impl NamedQuery {
                 running.stop();
             }
             let wait = if is_strict { patience.wait().min(LOOK_STRICT) } else { patience.wait() };
-            let waited = self.told.wait_timeout(phase, wait).unwrap_or_else(PoisonError::into_inner);
-            phase = waited.0;
-            if !waited.1.timed_out() {
+            if !self.told.wait_for(&mut phase, wait).timed_out() {
                 patience = Patience::new();
             }
         };
@@ -279,7 +278,7 @@ impl NamedQuery {
 
     /// Its progress, or its last one, also if it has failed.
     fn last_status(&self) -> Option<QueryStatus> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner).status()
+        self.watched.lock().status()
     }
 
     /// The last cycle of the clock that it has to do nothing for any more; `None`: that is not known.
@@ -312,8 +311,8 @@ impl NamedQuery {
     /// Waits for its end, up to a time; `None` if it has not ended by then.
     pub fn wait_for(&self, time: Duration) -> Option<Result<QueryStatus, Cause>> {
         let is_going_on = |phase: &mut QueryPhase| !matches!(phase, QueryPhase::Ended(_));
-        let waited = self.ended.wait_timeout_while(self.lock(), time, is_going_on);
-        let (phase, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut phase = self.lock();
+        self.ended.wait_while_for(&mut phase, is_going_on, time);
         match &*phase {
             QueryPhase::Ended(outcome) => Some(outcome.clone()),
             _ => None,

@@ -1,8 +1,9 @@
 //! The priority of sessions that read: the queries that run by name go first.
 
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::mpsc;
 use std::thread;
 
+use parking_lot::Mutex;
 use tidemill_engine::{Cause, set_niceness};
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -48,7 +49,7 @@ impl ReaderPriority {
     pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Cause> {
         let (done, result) = mpsc::sync_channel(1);
         let work = Box::new(move || drop(done.send(work())));
-        let sent = self.starter.lock().unwrap_or_else(PoisonError::into_inner).send(work);
+        let sent = self.starter.lock().send(work);
         sent.map_err(|_| Cause::bug("the thread that starts queries has ended"))?;
         result.recv().map_err(|_| Cause::resource("cannot start a thread for a query, or it panicked"))
     }

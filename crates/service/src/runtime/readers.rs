@@ -1,8 +1,9 @@
 //! Sessions that read tables and materialized views take turns.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_engine::Cause;
 use tidemill_sql::{ReaderTurn, ReaderTurns, Statement, StatementKind, Turn, Turns};
 
@@ -74,7 +75,7 @@ impl SessionTurns {
     }
 
     fn of_statement(&self) -> StatementCancellation {
-        let before = *self.cancelled_before.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *self.cancelled_before.lock();
         before.map_or_else(
             || self.cancellation.of_statement(),
             |before| self.cancellation.of_statement_after(before),
@@ -83,7 +84,7 @@ impl SessionTurns {
 
     /// From now on, queries ignore the first `requests` requests to cancel, and no others.
     pub fn count_cancellations_after(&self, requests: u32) {
-        *self.cancelled_before.lock().unwrap_or_else(PoisonError::into_inner) = Some(requests);
+        *self.cancelled_before.lock() = Some(requests);
     }
 
     /// What is called once for each query that is long, from now on.
@@ -92,11 +93,11 @@ impl SessionTurns {
     }
 
     fn when_long(&self) -> MutexGuard<'_, Option<LongHook>> {
-        self.when_long.lock().unwrap_or_else(PoisonError::into_inner)
+        self.when_long.lock()
     }
 
     fn planned(&self) -> MutexGuard<'_, Option<SessionTurn>> {
-        self.planned.lock().unwrap_or_else(PoisonError::into_inner)
+        self.planned.lock()
     }
 }
 

@@ -1,8 +1,9 @@
 //! What a runtime reports about its queries.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidemill_engine::{Counter, QueryLag, QueryPosition};
 use tidemill_sql::{Explained, QueryObserver, QueryStatus};
 
@@ -112,7 +113,7 @@ impl Watched {
 
     /// The query has ended.
     pub fn end(watched: &Mutex<Watched>) {
-        let mut watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = watched.lock();
         if let Watched::Live(observer) = &*watched {
             *watched = Watched::Last(Some(Box::new(observer.status())));
         }

@@ -1,12 +1,13 @@
 //! Our accumulators in DataFusion's form: for one group, and for many.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, BooleanArray};
 use datafusion::arrow::datatypes::{Field, FieldRef};
 use datafusion::common::{DataFusionError, Result, ScalarValue, not_impl_err};
 use datafusion::logical_expr::{Accumulator as ForeignAccumulator, EmitTo, GroupsAccumulator};
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_engine::{Cause, Fault};
 use tidemill_operators::{Accumulator, Aggregate};
 
@@ -40,7 +41,7 @@ impl SingleGroup {
     }
 
     fn lock(&self) -> MutexGuard<'_, Box<dyn Accumulator>> {
-        self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.inner.lock()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::common::config::ConfigOptions;
@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::planner::{ParserOptions, PlannerContext};
 use datafusion::sql::sqlparser::ast;
+use parking_lot::Mutex;
 use tidemill_trees::nodes::PlanTree;
 use tidemill_trees::planning::{plan_expression, plan_statement};
 
@@ -117,7 +118,7 @@ impl<'a> Provider<'a> {
 
     /// Whether a query has named a file in place of a relation.
     pub fn has_opened_files(&self) -> bool {
-        !lock(&self.opened).is_empty()
+        !self.opened.lock().is_empty()
     }
 
     /// With names whose definitions have failed, for messages.
@@ -166,7 +167,7 @@ impl<'a> Provider<'a> {
 
     fn call(&self, TableCall { function, query, place, .. }: &TableCall) -> Result<LogicalPlan> {
         let is_same = |(known, body, _): &&PlannedCall| Arc::ptr_eq(known, function) && body == query;
-        if let Some((_, _, plan)) = lock(&self.planned).iter().find(is_same) {
+        if let Some((_, _, plan)) = self.planned.lock().iter().find(is_same) {
             return Ok(plan.clone());
         }
         let within = self.with_functions(&function.uses);
@@ -176,7 +177,7 @@ impl<'a> Provider<'a> {
             let way_out = reason.hint.as_deref();
             refuse_at(*place, message, way_out.unwrap_or("check the arguments and what its definition reads"))
         })?;
-        lock(&self.planned).push((Arc::clone(function), query.clone(), plan.clone()));
+        self.planned.lock().push((Arc::clone(function), query.clone(), plan.clone()));
         Ok(plan)
     }
 
@@ -330,7 +331,7 @@ impl<'a> Provider<'a> {
     }
 
     fn opened(&self, name: &str) -> Option<Result<Arc<SourceDefinition>>> {
-        let mut opened = lock(&self.opened);
+        let mut opened = self.opened.lock();
         if let Some((_, definition)) = opened.iter().find(|(known, _)| known == name) {
             return Some(Ok(Arc::clone(definition)));
         }
@@ -341,10 +342,6 @@ impl<'a> Provider<'a> {
         opened.push((name.to_owned(), Arc::clone(&definition)));
         Some(Ok(definition))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn processes_of(catalog: &NamedRelations) -> BTreeMap<String, Arc<StreamProcessSet>> {

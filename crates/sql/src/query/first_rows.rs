@@ -1,7 +1,7 @@
 //! The input that a query with a final LIMIT keeps: only the first rows of an order.
 
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array};
 use datafusion::arrow::compute::{
@@ -10,6 +10,7 @@ use datafusion::arrow::compute::{
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::SortExpr;
+use parking_lot::Mutex;
 use tidemill_engine::{Cause, Cut, CycleOutput, MemoryAccount, Sink, bytes_of_rows};
 
 use crate::expressions::compiled::{Compiled, plain};
@@ -87,7 +88,7 @@ impl FirstRowsSink {
 impl FirstRowsSink {
     /// The memory that its rows count against.
     pub fn memory(self, account: MemoryAccount) -> FirstRowsSink {
-        lock(&self.shared).account = account;
+        self.shared.lock().account = account;
         self
     }
 }
@@ -95,7 +96,7 @@ impl FirstRowsSink {
 impl FirstRows {
     /// The first rows of all that came, in the order of arrival.
     pub fn read(&self) -> std::result::Result<RecordBatch, Cause> {
-        pruned(&lock(&self.shared).batches, &self.schema, &self.first)
+        pruned(&self.shared.lock().batches, &self.schema, &self.first)
     }
 }
 
@@ -114,7 +115,7 @@ fn pruned(
 
 impl Sink for FirstRowsSink {
     fn prepare(&mut self, output: CycleOutput) -> std::result::Result<(), Cause> {
-        let mut shared = lock(&self.shared);
+        let mut shared = self.shared.lock();
         for batch in output.streams.into_iter().flatten() {
             let options = RecordBatchOptions::new().with_row_count(Some(batch.len()));
             let columns = batch.rows.columns().to_vec();
@@ -145,9 +146,4 @@ impl Sink for FirstRowsSink {
     fn commit(&mut self, _cycles: RangeInclusive<u64>) -> std::result::Result<(), Cause> {
         Ok(())
     }
-}
-
-/// A panic elsewhere leaves whole cycles behind, so they may be read.
-fn lock(shared: &Mutex<CollectedRows>) -> MutexGuard<'_, CollectedRows> {
-    shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -1,9 +1,10 @@
 //! The deadline of a running query: it is analysed once enough of its cycles are measured, and again when a cycle costs more, or
 //! when something else runs beside it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_engine::{CycleCosts, CyclePolicy, Running};
 use tracing::{info, warn};
 
@@ -44,7 +45,7 @@ impl KeptDeadline {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The sinks that state something.

@@ -80,10 +80,9 @@ impl DelegatingSource for Projected {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use datafusion::arrow::array::Int64Array;
     use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use parking_lot::Mutex;
     use tidemill_engine::Request;
 
     use super::*;
@@ -102,10 +101,10 @@ mod tests {
             Ok(Polled::Request { rows, request: Request { client: "agent".into(), sequence: 7 } })
         }
         fn acknowledge(&mut self, rows: u64) {
-            self.0.lock().unwrap().push(format!("acknowledged {rows}"));
+            self.0.lock().push(format!("acknowledged {rows}"));
         }
         fn refuse(&mut self, last: u64) {
-            self.0.lock().unwrap().push(format!("refused for {last}"));
+            self.0.lock().push(format!("refused for {last}"));
         }
         fn is_finite(&self) -> bool {
             false
@@ -125,6 +124,6 @@ mod tests {
         );
         source.refuse(9);
         source.acknowledge(1);
-        assert_eq!(*told.lock().unwrap(), ["refused for 9", "acknowledged 1"]);
+        assert_eq!(*told.lock(), ["refused for 9", "acknowledged 1"]);
     }
 }

@@ -1,10 +1,10 @@
 //! The memory of a query, for what DataFusion computes of it.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard};
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_engine::{MemoryAccount, MemoryBudget};
 
 use crate::limit_reached::limit_reached;
@@ -52,7 +52,7 @@ impl QueryPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, PoolState> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 }
 

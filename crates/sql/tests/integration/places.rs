@@ -1,10 +1,11 @@
 //! Processes run where the query says: functions note which worker computes them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Int64Type};
+use parking_lot::Mutex;
 use tidemill_connect::memory::MemorySink;
 use tidemill_sql::{Planner, Reply, parse};
 
@@ -19,7 +20,7 @@ fn planner(workers: usize) -> (Planner, Noted) {
         let worker = std::thread::current().name().unwrap_or_default().replace("timely:work-", "worker ");
         let values: Int64Array = arguments[1].as_primitive::<Int64Type>().clone();
         for label in arguments[0].as_string::<i32>().iter().flatten() {
-            let mut notes = notes.lock().unwrap();
+            let mut notes = notes.lock();
             let (workers, rows) = notes.entry(label.to_string()).or_default();
             workers.insert(worker.clone());
             *rows += 1;
@@ -51,7 +52,7 @@ fn rows(planner: &mut Planner, script: &str) -> RecordBatch {
 }
 
 fn workers(noted: &Noted, label: &str) -> Vec<String> {
-    noted.lock().unwrap()[label].0.iter().cloned().collect()
+    noted.lock()[label].0.iter().cloned().collect()
 }
 
 const SCRIPT: &str = "
@@ -80,7 +81,7 @@ fn what_a_process_computes_is_computed_in_its_place() {
 fn a_process_that_is_used_three_times_runs_once() {
     let (mut planner, noted) = planner(4);
     rows(&mut planner, SCRIPT);
-    let noted = noted.lock().unwrap();
+    let noted = noted.lock();
     assert_eq!(noted["made"].1, 9000);
     assert_eq!(noted["sent"].1, 18_000, "a postfilter is asked once for each subscriber");
     assert_eq!(noted["part"].1, 9000, "and only what it lets pass is sent");
@@ -103,7 +104,7 @@ fn queries_of_a_pipeline_share_a_process() {
     running.wait().unwrap();
     let rows: Vec<usize> = views.iter().map(|view| view.read().unwrap().num_rows()).collect();
     assert_eq!(rows, [10, 8990]);
-    assert_eq!(noted.lock().unwrap()["made"].1, 9000);
+    assert_eq!(noted.lock()["made"].1, 9000);
 }
 
 /// The plan without the numbers of workers.

@@ -4,11 +4,12 @@ use std::fmt;
 use std::io::{self, BufReader, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::StreamReader;
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_core::Cause;
 
 use super::message::{Moment, Question, Request, decode_found, decode_pinned, receive_frame, send_frame};
@@ -70,7 +71,7 @@ impl Endpoint {
     }
 
     fn place(&self) -> MutexGuard<'_, Whereabouts> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+        self.place.lock()
     }
 
     /// Takes a version of each of these views, all at one moment. They stay as long as one of them is kept.
@@ -165,7 +166,7 @@ struct Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        let stream = self.stream.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let stream = self.stream.get_mut().take();
         let Some(mut stream) = stream else { return };
         let Ok(release) = Request::Release.encode() else { return };
         let mut place = self.endpoint.place();
@@ -214,7 +215,7 @@ impl RemoteVersion {
 
     fn ask(&self, question: Question) -> Result<RemoteAnswer<'_>, Cause> {
         let request = Request::Rows { version: self.number, question }.encode()?;
-        let mut stream = self.link.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stream = self.link.stream.lock();
         let endpoint = &self.link.endpoint;
         // Until the answer is taken completely, nothing else can be asked.
         let mut asked = stream.take().ok_or_else(|| endpoint.away("it has ended since the query began"))?;

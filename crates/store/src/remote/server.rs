@@ -5,11 +5,12 @@ use std::io::{self, BufWriter, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
+use parking_lot::Mutex;
 use tidemill_core::Cause;
 
 use super::message::{
@@ -123,7 +124,7 @@ impl StoreServer {
 
 impl Drop for StoreServer {
     fn drop(&mut self) {
-        let readers = lock(&self.readers).take().unwrap_or_default();
+        let readers = self.readers.lock().take().unwrap_or_default();
         readers.values().for_each(|reader| drop(reader.shutdown(Shutdown::Both)));
         // It waits for a reader.
         if UnixStream::connect(&self.path).is_ok()
@@ -135,21 +136,17 @@ impl Drop for StoreServer {
     }
 }
 
-fn lock(readers: &Readers) -> MutexGuard<'_, Option<BTreeMap<u64, Arc<UnixStream>>>> {
-    readers.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn accept(listener: &UnixListener, directory: &Arc<dyn StoreDirectory>, readers: &Arc<Readers>) {
     for (number, stream) in (0_u64..).zip(listener.incoming()) {
         let Ok(stream) = stream.map(Arc::new) else { continue };
-        match lock(readers).as_mut() {
+        match readers.lock().as_mut() {
             None => return,
             // Who is one too many sees the end of the connection.
             Some(connected) if connected.len() >= READERS_MAX => continue,
             Some(connected) => drop(connected.insert(number, Arc::clone(&stream))),
         }
         let (directory, left) = (Arc::clone(directory), Arc::clone(readers));
-        let leave = move || drop(lock(&left).as_mut().and_then(|connected| connected.remove(&number)));
+        let leave = move || drop(left.lock().as_mut().and_then(|connected| connected.remove(&number)));
         let leave_at_once = leave.clone();
         let reader = thread::Builder::new().name("reader".into()).spawn(move || {
             let _ = answer(&stream, &*directory);

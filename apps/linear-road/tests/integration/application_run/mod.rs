@@ -4,8 +4,9 @@
 #![allow(dead_code)]
 
 use std::ops::RangeInclusive;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_engine::arrow::array::types::{Int8Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use tidemill_engine::{Cause, CycleOutput, CyclePolicy, Engine, ManualClock, Sink};
 use tidemill_linear_road::answers::{ACCIDENTS, BALANCES, EXPENDITURES, KINDS, TOLLS, encode};
@@ -46,7 +47,7 @@ struct CollectingSink(Arc<Mutex<Collected>>);
 
 impl Sink for CollectingSink {
     fn prepare(&mut self, output: CycleOutput) -> Result<(), Cause> {
-        let mut collected = self.0.lock().unwrap();
+        let mut collected = self.0.lock();
         for (kind, batch) in output.streams.iter().enumerate() {
             let Some(batch) = batch else { continue };
             encode::lines(kind, batch, &output.arrivals, output.clock.now_ns(), &mut collected.text[kind]);
@@ -111,6 +112,6 @@ pub fn run(
     drop(gateway);
     let summary = running.join().unwrap();
     assert_eq!(summary.per_event.count(), events.len() as u64);
-    let collected = sink.0.lock().unwrap();
+    let collected = sink.0.lock();
     collected.clone()
 }

@@ -60,8 +60,8 @@ fn every_block_of_every_page_does_what_it_shows() {
 
 /// What is wrong with the pages, page after page.
 fn run_all(root: &Path, pages: Vec<PathBuf>) -> Vec<String> {
-    let waiting = std::sync::Mutex::new(pages.into_iter());
-    let next = || waiting.lock().unwrap().next();
+    let waiting = parking_lot::Mutex::new(pages.into_iter());
+    let next = || waiting.lock().next();
     let mut findings = thread::scope(|scope| {
         let run = || {
             let mut findings = Vec::new();

@@ -2,10 +2,12 @@
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::client::Client;
 use super::rows::{Rows, Sent};
@@ -71,7 +73,7 @@ enum Work {
 fn next(rows: &mut Rows, log: &SharedLog) -> Vec<Sent> {
     let count = rows.count();
     let batch = rows.take(count);
-    let mut log = log.lock().expect("no sender panics");
+    let mut log = log.lock();
     log.rows.extend(batch.iter().cloned());
     let sent = log.rows.len();
     log.is_certain.resize(sent, false);
@@ -79,7 +81,7 @@ fn next(rows: &mut Rows, log: &SharedLog) -> Vec<Sent> {
 }
 
 fn certain(log: &SharedLog, batch: &[Sent]) {
-    let mut log = log.lock().expect("no sender panics");
+    let mut log = log.lock();
     batch.iter().for_each(|row| log.is_certain[row.n as usize] = true);
 }
 
@@ -90,7 +92,7 @@ impl Feeder {
         let (gate, of_sender, ends_of_sender) = (Arc::clone(gate), Arc::clone(&log), Arc::clone(&ends));
         let bodies = (0..).map_while(move |request| {
             let batch = gate.permits(request).then(|| next(&mut rows, &of_sender))?;
-            ends_of_sender.lock().expect("it does not panic").push(batch[batch.len() - 1].n as usize + 1);
+            ends_of_sender.lock().push(batch[batch.len() - 1].n as usize + 1);
             Some(batch.iter().map(Sent::json).collect::<String>())
         });
         let sender = Sender::start_as(JSON_LINES, port, "agent", bodies);
@@ -164,8 +166,8 @@ impl Feeder {
     pub fn note_answers(&self) {
         if let Work::Posts { sender, ends } = &self.work {
             let answered = sender.answered() as usize;
-            let end = ends.lock().expect("it does not panic")[..answered].last().copied();
-            let mut log = self.log.lock().expect("no sender panics");
+            let end = ends.lock()[..answered].last().copied();
+            let mut log = self.log.lock();
             log.is_certain[..end.unwrap_or(0)].fill(true);
         }
     }
@@ -175,7 +177,7 @@ impl Feeder {
         match self.work {
             Work::Posts { sender, .. } => {
                 sender.join();
-                let mut log = self.log.lock().expect("no sender panics");
+                let mut log = self.log.lock();
                 log.is_certain.fill(true);
             }
             Work::Thread(thread) => thread.join().expect("the sender does not panic"),

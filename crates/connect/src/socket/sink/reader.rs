@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::net::Shutdown;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustls::ServerConfig;
 use tracing::warn;
 
@@ -103,7 +104,7 @@ impl SocketReader {
             if left.is_zero() {
                 return false;
             }
-            state = wait_timeout(&self.queue, state, left);
+            self.queue.changed.wait_for(&mut state, left);
         }
         true
     }
@@ -125,7 +126,7 @@ impl Drop for SocketReader {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock()
     }
 
     fn send_all(&self, stream: &mut Stream) -> io::Result<()> {
@@ -141,19 +142,9 @@ impl Queue {
         let mut state = self.lock();
         loop {
             match state.texts.pop_front() {
-                None if !state.is_last => {
-                    state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
-                }
+                None if !state.is_last => self.changed.wait(&mut state),
                 text => return text,
             }
         }
     }
-}
-
-fn wait_timeout<'a>(
-    queue: &Queue,
-    state: MutexGuard<'a, QueueState>,
-    left: Duration,
-) -> MutexGuard<'a, QueueState> {
-    queue.changed.wait_timeout(state, left).unwrap_or_else(|poisoned| poisoned.into_inner()).0
 }

@@ -1,12 +1,13 @@
 //! A socket that sends rows to everyone who connects.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidemill_core::{Cause, CycleOutput, Sink};
 
 use super::address::{Listener, SocketAddress, refuse_table};
@@ -225,7 +226,7 @@ impl Drop for SocketServerSink {
 
 impl ServerState {
     fn lock(&self) -> MutexGuard<'_, Vec<SocketReader>> {
-        self.readers.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.readers.lock()
     }
 
     fn accept_all(
@@ -267,9 +268,8 @@ impl ServerState {
     /// Gives a text to all readers that are connected after `wait`, or as soon as there is one.
     fn send(&self, text: &[u8], rows: u64, buffer_bytes: usize, wait: Duration) {
         let text = Arc::<[u8]>::from(text);
-        let readers = self.lock();
-        let waited = self.connected.wait_timeout_while(readers, wait, |readers| readers.is_empty());
-        let mut readers = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        let mut readers = self.lock();
+        self.connected.wait_while_for(&mut readers, |readers| readers.is_empty(), wait);
         readers.retain(|reader| match reader.push(text.clone(), buffer_bytes) {
             Pushed::Waiting => true,
             Pushed::Full => {

@@ -1,11 +1,12 @@
 //! Reads from one server, and reconnects when the connection ends.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_schema::SchemaRef;
+use parking_lot::Mutex;
 use tidemill_core::SourceThreads;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Polled};
@@ -128,7 +129,7 @@ impl Drop for Client {
     fn drop(&mut self) {
         self.intake.shut();
         self.state = State::Ended;
-        if let Some(socket) = self.socket.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+        if let Some(socket) = self.socket.lock().as_ref() {
             socket.close();
         }
     }
@@ -203,7 +204,7 @@ impl Sessions {
     }
 
     fn remember(&self, socket: Option<Arc<Socket>>) {
-        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
+        *self.socket.lock() = socket;
     }
 
     /// Whoever reads why TLS failed also reads what to do.

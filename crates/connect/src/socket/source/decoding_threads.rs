@@ -6,11 +6,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use arrow_array::RecordBatch;
+use parking_lot::Mutex;
 use tidemill_core::SourceThreads;
 use tidemill_core::error::{Cause, Fault};
 use tidemill_core::source::Faults;
@@ -85,7 +86,7 @@ impl ToDecoder {
 
     /// A copy in a buffer that was used before, if there is one.
     pub(super) fn copy(&self, bytes: &[u8]) -> Vec<u8> {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let spare = self.spare.lock().pop();
         let mut copy = spare.unwrap_or_default();
         copy.clear();
         copy.extend_from_slice(bytes);
@@ -337,7 +338,7 @@ impl Decoders {
     }
 
     fn keep(&self, bytes: Vec<u8>) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = self.spare.lock();
         if spare.len() < SPARE_BUFFERS {
             spare.push(bytes);
         }

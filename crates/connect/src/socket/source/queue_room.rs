@@ -1,7 +1,9 @@
 //! The room that the connections of a source share: bytes that were read, and rows made of them that the query has not
 //! taken. Without it, each of many senders would fill memory of its own while the query stands still.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// A number of bytes that may be held at a time.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ impl QueueRoom {
             if is_over() {
                 return None;
             }
-            held = self.freed.wait(held).unwrap_or_else(PoisonError::into_inner);
+            self.freed.wait(&mut held);
         }
         *held += bytes;
         // A share that is given back wakes one thread, and there may be room for more.
@@ -59,7 +61,7 @@ impl QueueRoom {
     }
 
     fn lock(&self) -> MutexGuard<'_, usize> {
-        self.held_bytes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held_bytes.lock()
     }
 }
 

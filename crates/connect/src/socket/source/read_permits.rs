@@ -1,7 +1,9 @@
 //! How far a connection may read ahead of the query.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::queue_room::RoomShare;
 
@@ -53,7 +55,7 @@ impl ReadPermits {
     pub(super) fn take(self: &Arc<ReadPermits>) -> Option<ReadPermit> {
         let mut state = self.lock();
         while state.free == 0 && !state.is_closed {
-            state = self.freed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.freed.wait(&mut state);
         }
         if state.is_closed {
             return None;
@@ -104,7 +106,7 @@ impl ReadPermits {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -110,12 +110,12 @@ fn a_bomb_is_unpacked_only_as_it_is_read() {
 #[test]
 fn a_source_that_is_dropped_lets_go_of_the_server() {
     let (sender, left) = channel();
-    let sender = std::sync::Mutex::new(sender);
+    let sender = parking_lot::Mutex::new(sender);
     let server = Server::start(move |_, stream| {
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nid\n")?;
         stream.flush()?;
         let ended = stream.read(&mut [0]);
-        sender.lock().unwrap().send(ended.is_ok_and(|count| count == 0)).unwrap();
+        sender.lock().send(ended.is_ok_and(|count| count == 0)).unwrap();
         Ok(())
     });
     let mut source = FileSource::open(settings(&server.url("a.csv"))).unwrap();

@@ -1,7 +1,8 @@
 //! Durable sources that continue after a restart.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidemill_connect::file::FileSource;
 use tidemill_core::source::{Polled, Source, SourceOffsets, note_offsets};
 
@@ -40,7 +41,7 @@ fn what_was_read_is_not_read_again_and_must_be_the_same() {
     let content = Arc::new(Mutex::new(csv(1000)));
     let served = Arc::clone(&content);
     let server = Server::start(move |request, stream| {
-        let content = served.lock().unwrap().clone();
+        let content = served.lock().clone();
         part(request, stream, content.as_bytes(), &format!("\"{}\"", content.len()))
     });
     let url = server.url("a.csv?token=secret");
@@ -51,10 +52,10 @@ fn what_was_read_is_not_read_again_and_must_be_the_same() {
     assert_eq!(left, (rows as i64..1000).collect::<Vec<_>>());
     // All was read: nothing is left, unless it grows.
     assert_eq!(continued(&url, &done).unwrap().0, [0i64; 0]);
-    *content.lock().unwrap() = csv(1010);
+    *content.lock() = csv(1010);
     assert_eq!(continued(&url, &done).unwrap().0, (1000..1010).collect::<Vec<_>>());
     // Rows that are in a journal are no longer in the file.
-    *content.lock().unwrap() = csv(1000).replace('7', "8");
+    *content.lock() = csv(1000).replace('7', "8");
     let message = continued(&url, &done).unwrap_err();
     assert!(message.contains("the file has changed since its rows were journaled"), "{message}");
     assert!(continued(&url, &offsets).unwrap_err().contains("the file has changed"));

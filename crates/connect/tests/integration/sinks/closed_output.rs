@@ -13,17 +13,17 @@ use crate::sinks::support::{any_cycles, commit_one, cycle, drive, rows, schema, 
 
 /// Bytes that can be looked at while a sink writes.
 #[derive(Clone, Default)]
-struct Seen(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+struct Seen(std::sync::Arc<parking_lot::Mutex<Vec<u8>>>);
 
 impl Seen {
     fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(self.0.lock().clone()).unwrap()
     }
 }
 
 impl Write for Seen {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        self.0.lock().write(bytes)
     }
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())

@@ -1,10 +1,11 @@
 //! The queue between the thread of a question and the connection to its client.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use hyper::body::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_engine::Cause;
 use tidemill_service::UnreadRows;
 use tokio::sync::mpsc::error::TrySendError;
@@ -54,7 +55,7 @@ struct HeldBytes {
 
 impl Held {
     fn lock(&self) -> MutexGuard<'_, HeldBytes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Changes the numbers, and gives what `change` gives.

@@ -1,13 +1,14 @@
 //! The thread that answers a question.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::{Schema, SchemaRef};
 use tidemill_engine::bytes_of_rows;
@@ -36,7 +37,7 @@ pub(in crate::http) struct FinalPiece(Arc<Mutex<(Option<Bytes>, Option<HeaderMap
 
 impl FinalPiece {
     fn lock(&self) -> MutexGuard<'_, (Option<Bytes>, Option<HeaderMap>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn set(&self, piece: Vec<u8>) {

@@ -1,7 +1,8 @@
 //! Prepared statements and portals.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_sql::{Parameter, ParameterType, Statement};
 
 use super::answer::Rows;
@@ -50,7 +51,7 @@ impl PreparedStatement {
     }
 
     fn told(&self) -> MutexGuard<'_, Option<Vec<Column>>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+        self.told.lock()
     }
 
     /// The statement with values for its parameters; `None`: an empty text.

@@ -4,10 +4,12 @@
 pub mod oracle;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 pub use crate::waiting::{PATIENCE, until};
 use tidemill_engine::arrow::array::{Int64Array, RecordBatch};
@@ -43,7 +45,7 @@ impl Source for FedSource {
     }
 
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
-        let Some(rows) = self.fed.waiting.lock().unwrap().pop_front() else {
+        let Some(rows) = self.fed.waiting.lock().pop_front() else {
             thread::sleep(wait.min(Duration::from_millis(1)));
             return Ok(Polled::Nothing);
         };
@@ -68,7 +70,7 @@ impl Drop for FedSource {
 
 impl Fed {
     pub fn feed(&self, rows: Vec<Row>) {
-        self.waiting.lock().unwrap().push_back(rows);
+        self.waiting.lock().push_back(rows);
     }
 
     /// A runtime with the source `name` of these rows.

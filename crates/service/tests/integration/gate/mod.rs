@@ -1,8 +1,9 @@
 //! A function that holds queries up.
 
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::thread;
 
+use parking_lot::{Condvar, Mutex};
 use tidemill_engine::arrow::schema::DataType;
 use tidemill_sql::Planner;
 
@@ -12,12 +13,12 @@ pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
     pub fn set(&self, is_closed: bool) {
-        *self.0.0.lock().unwrap() = is_closed;
+        *self.0.0.lock() = is_closed;
         self.0.1.notify_all();
     }
 
     fn pass(&self) {
-        drop(self.0.1.wait_while(self.0.0.lock().unwrap(), |is_closed| *is_closed).unwrap());
+        self.0.1.wait_while(&mut self.0.0.lock(), |is_closed| *is_closed);
     }
 
     /// Registers `gated(BIGINT)`, which gives its argument once the gate is open.

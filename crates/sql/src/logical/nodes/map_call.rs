@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, Query, TableFactor, Visitor};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::call_arguments::table_of;
 use super::lift::{SubStream, SubStreamMark, on_each};
@@ -40,7 +40,7 @@ impl Scopes {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<BTreeMap<String, LogicalPlan>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

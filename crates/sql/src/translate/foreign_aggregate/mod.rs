@@ -5,7 +5,7 @@
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, StringArray, UInt32Array, new_empty_array, new_null_array,
@@ -19,6 +19,7 @@ use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Accumulator as ForeignAccumulator, Expr, SortExpr as Sort};
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion::physical_expr::{PhysicalSortExpr, create_physical_expr};
+use parking_lot::{Mutex, MutexGuard};
 use tidemill_engine::Cause;
 use tidemill_operators::{Accumulator, Aggregate};
 
@@ -238,7 +239,7 @@ impl Groups {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Group>> {
-        self.groups.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.groups.lock()
     }
 }
 

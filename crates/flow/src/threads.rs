@@ -1,17 +1,11 @@
-//! Locks and threads.
+//! Threads.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use tidemill_core::error::Cause;
 
 use crate::error::FlowError;
-
-/// Locks even if another thread has panicked: the data guarded by locks here is consistent at every step.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
 
 /// Starts a thread with a name.
 pub(crate) fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, FlowError> {
