@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use fastrand::Rng;
+
 /// A stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream {
@@ -49,27 +51,16 @@ const FIRST_MS: u64 = 400;
 impl Stream {
     /// When each of `elements` elements arrives, from the start on; the same for the same seed.
     pub fn arrivals(&self, elements: usize, seed: u64, scale: Scale) -> Vec<Duration> {
-        let mut random = Random(seed);
+        let mut random = Rng::with_seed(seed);
         let (least_ms, most_ms) = self.between_ms;
         let mut at = scale.time(FIRST_MS);
         let mut arrivals = Vec::with_capacity(elements);
         while arrivals.len() < elements {
             let burst = (self.burst as usize).min(elements - arrivals.len());
             arrivals.extend(std::iter::repeat_n(at, burst));
-            at += scale.time(least_ms) + scale.time(most_ms - least_ms).mul_f64(random.part());
+            at += scale.time(least_ms) + scale.time(most_ms - least_ms).mul_f64(random.f64());
         }
         arrivals
-    }
-}
-
-/// A linear congruential generator (Knuth's MMIX); its upper half is used.
-struct Random(u64);
-
-impl Random {
-    /// From 0 to 1.
-    fn part(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as f64 / f64::from(1_u32 << 31)
     }
 }
 

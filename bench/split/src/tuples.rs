@@ -46,22 +46,18 @@ pub fn route_only() -> Arc<Route> {
 
 /// Batches of tuples over this many expressways, of which the share `broadcast` goes to all.
 pub fn batches(count: usize, rows: usize, expressways: u32, broadcast: f64) -> Vec<Batch> {
-    let mut state = 42u64;
-    let mut random = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 32) as u32
-    };
+    let mut random = fastrand::Rng::with_seed(42);
     let broadcast_below = (broadcast * f64::from(u32::MAX)) as u32;
     let mut batch = || {
         let mut columns: Vec<Vec<u32>> = (0..COLUMNS.len()).map(|_| Vec::with_capacity(rows)).collect();
         for row in 0..rows as u32 {
             for (index, column) in columns.iter_mut().enumerate() {
                 column.push(match index {
-                    TYPE if broadcast > 0.0 && random() <= broadcast_below => 2,
+                    TYPE if broadcast > 0.0 && random.u32(..) <= broadcast_below => 2,
                     TYPE => 0,
-                    XWAY => ((u64::from(random()) * u64::from(expressways)) >> 32) as u32,
+                    XWAY => random.u32(..expressways),
                     NUMBER => row,
-                    _ => random() >> 16,
+                    _ => random.u32(..1 << 16),
                 });
             }
         }

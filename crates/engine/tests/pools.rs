@@ -14,12 +14,13 @@ use fixture::forward::plan;
 use fixture::mixer::Kind;
 use fixture::oracle::{Spec, random_chunks, random_events};
 use fixture::sink::{Remember, SinkFault};
-use fixture::{Random, chunk, eventually, numbered, watched};
+use fixture::{chunk, eventually, numbered, watched};
 use tidemill_engine::analysis::{CostModel, DeferrableServer};
 use tidemill_engine::{
     Affinity, Chunk, Counter, CyclePolicy, Engine, Failure, FlowError, Limits, ManualClock, MemoryCutLog,
     Policy, Pool, PoolSettings, Sink, WhenEmpty, WorkerProcesses,
 };
+use tidemill_testing::random::Random;
 
 const WORKERS: usize = 2;
 
@@ -117,7 +118,7 @@ fn alone() -> parking_lot::MutexGuard<'static, ()> {
 #[test]
 fn the_output_is_the_same_in_every_pool() {
     let _alone = alone();
-    let mut random = Random(17);
+    let mut random = Random::new(17);
     let spec = Spec::random(&mut random, Kind::Order, 1);
     let events = random_events(&mut random, 4000);
     let chunks: Vec<Chunk> = random_chunks(&mut random, &events, true);

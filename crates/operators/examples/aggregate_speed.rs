@@ -54,17 +54,13 @@ fn report(name: &str, mut run: impl FnMut(usize) -> Result<usize, Cause>) -> Res
 
 /// Batches with time, key and value; a batch lasts 4096 steps.
 fn batches(keys: u64, step_ns: i64) -> Vec<RecordBatch> {
-    let mut random = 1_u64;
-    let mut next = || {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        random >> 33
-    };
+    let mut random = fastrand::Rng::with_seed(1);
     let batch = |index: usize| {
         let first = (index * BATCH_ROWS) as i64;
         let times = (0..BATCH_ROWS as i64).map(|row| (first + row) * step_ns / 1000);
         let times = Arc::new(TimestampNanosecondArray::from_iter_values(times)) as ArrayRef;
         let (ids, values): (Vec<_>, Vec<_>) =
-            (0..BATCH_ROWS).map(|_| ((next() % keys) as i64, next() as f64 / 1e3)).unzip();
+            (0..BATCH_ROWS).map(|_| (random.u64(..keys) as i64, f64::from(random.u32(..)) / 1e3)).unzip();
         let (ids, values) = (Arc::new(Int64Array::from(ids)) as _, Arc::new(Float64Array::from(values)) as _);
         RecordBatch::try_from_iter([("time", times), ("key", ids), ("value", values)]).expect("equal lengths")
     };

@@ -1,9 +1,5 @@
 //! Continuous queries in SQL.
 
-// The disk that loses power in tests, which the journal's tests share, names it.
-#[cfg(test)]
-extern crate tidemill_engine as tidemill_journal;
-
 mod aggregates;
 mod arguments;
 mod catalog;

@@ -10,34 +10,10 @@ use arrow_buffer::Buffer;
 use parking_lot::{Mutex, MutexGuard};
 use tidemill_journal::{LockGuard, Medium, MediumFile};
 
+use crate::random::Random;
+
 /// The smallest piece that the disk writes whole.
 const SECTOR_BYTES: usize = 512;
-
-/// Random numbers by a seed (SplitMix64).
-#[derive(Clone)]
-pub struct Random(pub u64);
-
-impl Random {
-    /// Returns the next number.
-    #[allow(clippy::should_implement_trait, reason = "it never ends")]
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Returns a number below the limit; 0 if that is 0.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-
-    /// Returns true once in `times`.
-    pub fn is_once_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-}
 
 enum Change {
     Write { offset: usize, bytes: Vec<u8> },

@@ -1,37 +1,45 @@
-//! Random numbers by a seed: SplitMix64.
+//! Random numbers by a seed: a test that prints its seed can be repeated.
 
-/// See the module.
+use fastrand::Rng;
+
+/// Random numbers; the same for the same seed.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random(Rng);
 
 impl Random {
-    /// The numbers of a stream of their own within a seed.
-    pub fn new(seed: u64, stream: u64) -> Self {
-        let mut random = Random(seed ^ stream.wrapping_mul(0x2545_f491_4f6c_dd1d));
-        random.next();
-        random
+    /// Starts the numbers of a seed.
+    pub fn new(seed: u64) -> Self {
+        Random(Rng::with_seed(seed))
     }
 
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    /// Starts the numbers of a stream of their own within a seed.
+    pub fn of_stream(seed: u64, stream: u64) -> Self {
+        Random::new(seed ^ stream.wrapping_mul(0x2545_f491_4f6c_dd1d))
     }
 
-    /// A number below the limit; 0 if that is 0.
-    pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit.max(1) as u64) as usize
+    /// Returns the next number.
+    #[expect(clippy::should_implement_trait, reason = "it never ends")]
+    pub fn next(&mut self) -> u64 {
+        self.0.u64(..)
     }
 
-    /// True once in `times`.
-    pub fn is_once_in(&mut self, times: usize) -> bool {
+    /// Returns a number below the limit; 0 if that is 0.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0.u64(..limit.max(1))
+    }
+
+    /// Returns the index of one of `length` things; 0 if there are none.
+    pub fn index(&mut self, length: usize) -> usize {
+        self.0.usize(..length.max(1))
+    }
+
+    /// Returns true once in `times`, on average.
+    pub fn is_once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// One of them.
+    /// Returns one of them; there must be one.
     pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
+        all[self.index(all.len())]
     }
 }

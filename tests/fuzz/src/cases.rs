@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::random::Random;
+use tidemill_testing::random::Random;
 
 const SECONDS: f64 = 5.0;
 /// A case that takes longer hangs.
@@ -61,7 +61,7 @@ fn all(target: &str, first: u64, current: &AtomicU64, mut case: impl FnMut(&mut 
         let seed = first + count;
         current.store(seed, Ordering::Relaxed);
         let _named = Named(target, seed);
-        case(&mut Random(seed));
+        case(&mut Random::new(seed));
         count += 1;
         if count % MEMORY_EVERY == 0 {
             let more = address_space_bytes().saturating_sub(memory_bytes);

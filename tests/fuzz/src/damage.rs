@@ -1,6 +1,6 @@
 //! Ways to damage bytes.
 
-use crate::random::Random;
+use tidemill_testing::random::Random;
 
 /// Where a length or a count ends to fit.
 const NUMBERS: [u64; 14] = [
@@ -66,9 +66,9 @@ pub const SEPARATORS: [&[u8]; 24] = [
 
 /// Changes bytes in one to six ways; `others` are what pieces are taken from.
 pub fn text(random: &mut Random, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
-    for _ in 0..1 + random.below(6) {
-        let at = random.below(bytes.len() + 1);
-        match random.below(8) {
+    for _ in 0..1 + random.index(6) {
+        let at = random.index(bytes.len() + 1);
+        match random.index(8) {
             0 => insert(bytes, at, random.one_of::<&[u8]>(&SEPARATORS)),
             1 => replace_number(random, bytes, at),
             2 => insert(bytes, at, &[random.next() as u8]),
@@ -79,8 +79,8 @@ pub fn text(random: &mut Random, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
 
 /// Changes bytes of a format with lengths and counts in one to four ways.
 pub fn binary(random: &mut Random, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
-    for _ in 0..1 + random.below(4) {
-        match random.below(3) {
+    for _ in 0..1 + random.index(4) {
+        match random.index(3) {
             0 => replace_field(random, bytes),
             1 => move_block(random, bytes),
             _ => any(random, bytes, others),
@@ -90,19 +90,19 @@ pub fn binary(random: &mut Random, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
 
 fn any(random: &mut Random, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
     if bytes.is_empty() {
-        return bytes.clone_from(random.one_of(others));
+        return bytes.clone_from(&others[random.index(others.len())]);
     }
-    let (at, length) = (random.below(bytes.len()), 1 + random.below(40));
+    let (at, length) = (random.index(bytes.len()), 1 + random.index(40));
     let end = (at + length).min(bytes.len());
-    match random.below(8) {
-        0 | 1 => bytes[at] ^= 1 << random.below(8),
-        2 => bytes[at] = *random.one_of(&[0, 1, 0x7f, 0x80, 0xff]),
+    match random.index(8) {
+        0 | 1 => bytes[at] ^= 1 << random.index(8),
+        2 => bytes[at] = random.one_of(&[0, 1, 0x7f, 0x80, 0xff]),
         3 => drop(bytes.drain(at..end)),
         4 => bytes[at..end].fill(random.next() as u8),
         5 => bytes.truncate(at),
         6 => {
             let piece = bytes[at..end].to_vec();
-            let target = random.below(bytes.len());
+            let target = random.index(bytes.len());
             insert(bytes, target, &piece);
         }
         _ => splice(random, bytes, others),
@@ -111,10 +111,10 @@ fn any(random: &mut Random, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
 
 /// Replaces a piece with one from another place of this file, or from another file.
 fn splice(random: &mut Random, bytes: &mut Vec<u8>, others: &[Vec<u8>]) {
-    let other = random.one_of(others);
-    let from = random.below(other.len());
-    let piece = &other[from..(from + random.below(200)).min(other.len())];
-    let at = random.below(bytes.len() + 1);
+    let other = &others[random.index(others.len())];
+    let from = random.index(other.len());
+    let piece = &other[from..(from + random.index(200)).min(other.len())];
+    let at = random.index(bytes.len() + 1);
     let end = if random.is_once_in(2) { at } else { (at + piece.len()).min(bytes.len()) };
     bytes.splice(at..end, piece.iter().copied());
 }
@@ -129,24 +129,24 @@ fn replace_number(random: &mut Random, bytes: &mut Vec<u8>, at: usize) {
         return;
     };
     let length = bytes[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let digits = *random.one_of(&DIGITS);
+    let digits = random.one_of(&DIGITS);
     bytes.splice(start..start + length, digits.iter().copied());
 }
 
 /// Replaces a field of 1, 2, 4 or 8 bytes with another number.
 fn replace_field(random: &mut Random, bytes: &mut [u8]) {
-    let width = *random.one_of(&[1, 2, 4, 8]);
+    let width = random.one_of(&[1, 2, 4, 8]);
     let Some(last) = bytes.len().checked_sub(width) else { return };
-    let at = random.below(last + 1);
+    let at = random.index(last + 1);
     let at = if random.is_once_in(3) { at } else { at / 4 * 4 };
     let mut old = [0; 8];
     old[..width].copy_from_slice(&bytes[at..at + width]);
     let old = u64::from_le_bytes(old);
-    let new = match random.below(4) {
+    let new = match random.index(4) {
         0 => old.wrapping_add(1),
         1 => old.wrapping_sub(1),
         2 => old.wrapping_mul(2),
-        _ => *random.one_of(&NUMBERS),
+        _ => random.one_of(&NUMBERS),
     };
     bytes[at..at + width].copy_from_slice(&new.to_le_bytes()[..width]);
 }
@@ -155,9 +155,9 @@ fn replace_field(random: &mut Random, bytes: &mut [u8]) {
 fn move_block(random: &mut Random, bytes: &mut Vec<u8>) {
     const BLOCK_BYTES: usize = 64;
     let blocks = bytes.len() / BLOCK_BYTES;
-    let (from, to) = (random.below(blocks) * BLOCK_BYTES, random.below(blocks) * BLOCK_BYTES);
-    let length = ((1 + random.below(8)) * BLOCK_BYTES).min(bytes.len() - from.max(to).min(bytes.len()));
-    match random.below(3) {
+    let (from, to) = (random.index(blocks) * BLOCK_BYTES, random.index(blocks) * BLOCK_BYTES);
+    let length = ((1 + random.index(8)) * BLOCK_BYTES).min(bytes.len() - from.max(to).min(bytes.len()));
+    match random.index(3) {
         0 => bytes[to..to + length].fill(0),
         1 => bytes.copy_within(from..from + length, to),
         _ => drop(bytes.drain(to..to + length)),

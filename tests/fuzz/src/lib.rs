@@ -11,4 +11,3 @@
 pub mod cases;
 pub mod corpus;
 pub mod damage;
-pub mod random;

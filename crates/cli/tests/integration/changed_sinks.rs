@@ -12,6 +12,7 @@ use std::path::Path;
 use crate::support::run::{Run, log};
 use crate::support::*;
 use tempfile::TempDir;
+use tidemill_testing::random::Random;
 
 const SOURCE: &str = "CREATE SOURCE orders (id BIGINT, amount BIGINT) WITH (path = 'orders.csv', header = true, \
                       follow = true, durable = true);\nSET snapshot_every = '20 ms';\n";
@@ -163,33 +164,28 @@ fn a_sink_is_added_and_another_one_removed_at_once() {
     run_to(folder, 1710, || lines(&folder.join("large.csv")) == large(1000..1710));
 }
 
-/// A number from a seed.
-fn random(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *seed >> 33
-}
-
 #[test]
 fn each_row_counts_once_whatever_is_killed_when() {
-    let mut seed = std::env::var("TIDEMILL_SINKS_SEED").map_or(11, |seed| seed.parse().unwrap());
+    let mut random =
+        Random::new(std::env::var("TIDEMILL_SINKS_SEED").map_or(11, |seed| seed.parse().unwrap()));
     let folder = begun(&[TOTAL, SUMS]);
     let folder = folder.path();
     let mut rows = 0;
-    let kill_at = |folder: &Path, rows: &mut u64, seed: &mut u64| {
+    let kill_at = |folder: &Path, rows: &mut u64, random: &mut Random| {
         append(folder, *rows..*rows + 2000);
         *rows += 2000;
         let run = Run::begin(folder);
         // A kill may come at any time, so there is no condition to wait for.
-        std::thread::sleep(std::time::Duration::from_millis(random(seed) % 500));
+        std::thread::sleep(std::time::Duration::from_millis(random.below(500)));
         run.kill();
     };
     for round in 0..3 {
         write(folder, &[TOTAL, SUMS]);
-        kill_at(folder, &mut rows, &mut seed);
+        kill_at(folder, &mut rows, &mut random);
         let since = SINCE.replace("since", &format!("since{round}"));
         write(folder, &[SUMS, &since]);
         for _ in 0..3 {
-            kill_at(folder, &mut rows, &mut seed);
+            kill_at(folder, &mut rows, &mut random);
         }
         append(folder, rows..rows + 10);
         rows += 10;

@@ -12,6 +12,7 @@ use std::path::Path;
 use crate::support::replayed::{replay, sinks};
 use crate::support::*;
 use tempfile::TempDir;
+use tidemill_testing::random::Random;
 
 /// A row: host, value, and event time in milliseconds.
 type Row = (&'static str, i64, i64);
@@ -24,15 +25,12 @@ const START_MS: i64 = 1_767_225_600_000;
 
 /// Rows whose times go back by less than the watermark's delay.
 fn rows() -> Vec<Row> {
-    let mut state = 7_u64;
-    let mut random = move |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut random = Random::new(7);
     let mut latest = START_MS;
     let mut row = |_| {
-        latest += random(2_000) as i64;
-        (["ann", "bob", "cat"][random(3) as usize], random(100) as i64 - 50, latest - random(900) as i64)
+        latest += random.below(2_000) as i64;
+        let host = random.one_of(&["ann", "bob", "cat"]);
+        (host, random.below(100) as i64 - 50, latest - random.below(900) as i64)
     };
     (0..60).map(&mut row).collect()
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::child::{interrupt, wait_until};
 use crate::support::{ended, folder_with, tidemill};
+use tidemill_testing::random::Random;
 
 const SOURCE: &str = "CREATE SOURCE orders (id BIGINT, amount BIGINT) WITH (path = 'orders.csv', header = true, \
                       follow = true, durable = true);\nSET journal = 'journal';\nSET snapshot_every = '20 ms';\n";
@@ -169,12 +170,6 @@ fn a_pipeline_without_a_journal_has_nothing_to_replace() {
     ended(folder.path(), &["run", "p.sql", "--replace=half"]).expect(2).tells(&["from-kept"]);
 }
 
-/// A number from a seed.
-fn random(seed: &mut u64) -> u64 {
-    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    *seed >> 33
-}
-
 /// How long it takes here, in a copy.
 fn time_to_take_over(folder: &Path) -> Duration {
     let (copy, start) = (copy_of(folder), Instant::now());
@@ -195,7 +190,8 @@ fn copy_of(folder: &Path) -> tempfile::TempDir {
 #[test]
 fn a_kill_at_any_time_leaves_the_old_query_or_the_new_one() {
     const ROWS: u64 = 10_000;
-    let mut seed = std::env::var("TIDEMILL_REPLACE_SEED").map_or(7, |seed| seed.parse().unwrap());
+    let mut random =
+        Random::new(std::env::var("TIDEMILL_REPLACE_SEED").map_or(7, |seed| seed.parse().unwrap()));
     let (mut of_old, mut of_new) = (0, 0);
     for _round in 0..2 {
         let folder = begun(ROWS);
@@ -205,7 +201,7 @@ fn a_kill_at_any_time_leaves_the_old_query_or_the_new_one() {
             let mut child = start(folder, &["run", "new.sql", "--replace"]);
             if kill < 3 {
                 // A kill may come at any time, so there is no condition to wait for.
-                std::thread::sleep(whole.mul_f64((random(&mut seed) % 1000) as f64 / 900.0));
+                std::thread::sleep(whole.mul_f64(random.below(1000) as f64 / 900.0));
             } else {
                 // While it takes over.
                 let current = folder.join("journal/current");

@@ -11,7 +11,8 @@ use super::*;
 use crate::durable::description::Description;
 use crate::durable::recovery::{self, Recovery};
 use crate::durable::{Durability, SinkCommit};
-use tidemill_testing::fault_disk::{FaultDisk, Random};
+use tidemill_testing::fault_disk::FaultDisk;
+use tidemill_testing::random::Random;
 
 const FOLDER: &str = "/journal";
 
@@ -131,8 +132,11 @@ fn halts_and_losses_of_power_leave_one_query_or_the_other() {
         let disk = begun();
         disk.halt(after);
         let ended = start(&disk, NEW).is_ok();
-        let left =
-            [disk.killed(), disk.power_loss(&mut Random(after)), disk.power_loss(&mut Random(after + 1000))];
+        let left = [
+            disk.killed(),
+            disk.power_loss(&mut Random::new(after)),
+            disk.power_loss(&mut Random::new(after + 1000)),
+        ];
         for left in left {
             let found = start(&left.killed(), NEW).unwrap_or_else(|cause| panic!("halt {after}: {cause}"));
             assert_is_new(&found);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::fixture::{Random, watched};
+use crate::fixture::watched;
 use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::{Int32Type, UInt32Type, UInt64Type};
 use tidemill_engine::arrow::array::{
@@ -17,6 +17,7 @@ use tidemill_engine::{
     Batch, Cause, Chunk, Cut, CycleOutput, CyclePolicy, Engine, Failure, Fault, FlowError, Operator,
     OperatorPlan, Output, Plan, Rows, Sink, SnapshotReader, SnapshotWriter, route_by_key,
 };
+use tidemill_testing::random::Random;
 
 /// A sink that keeps what it is given.
 #[derive(Clone, Default)]
@@ -140,7 +141,7 @@ fn strings_nulls_dictionaries_and_lists_come_through_as_they_were() {
     let schema = mixed(0, 1).schema();
     let plan = plan_of(&schema, 2, &schema, || Box::new(Again::default()));
     for cycle in [50, 3000] {
-        let mut random = Random(u64::from(cycle));
+        let mut random = Random::new(u64::from(cycle));
         let (mut chunks, mut from) = (Vec::new(), 0);
         while from < 4000 {
             let to = (from + 1 + random.below(200) as u32).min(4000);

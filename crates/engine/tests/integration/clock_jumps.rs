@@ -11,12 +11,13 @@ use parking_lot::Mutex;
 use crate::fixture::forward::{Forward, plan_of};
 use crate::fixture::numbers::{by_partition, expected};
 use crate::fixture::world::{Sender, Transactions, World};
-use crate::fixture::{Random, eventually, watched};
+use crate::fixture::{eventually, watched};
 use tidemill_engine::{
     Clock, CyclePolicy, Durability, DurableRun, DurableSource, Engine, FeedSettings, Journal, StreamSettings,
     SyncPolicy,
 };
 use tidemill_testing::fault_disk::FaultDisk;
+use tidemill_testing::random::Random;
 
 const LAST: u64 = 600;
 const HOUR_NS: u64 = 3_600_000_000_000;
@@ -60,11 +61,11 @@ fn start(
 }
 
 fn leaping(seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (disk, mut world) = (FaultDisk::new(), Arc::new(Mutex::new(World::default())));
     for run in 0..4 {
         let now_ns = [50 * YEAR_NS, YEAR_NS, 120 * YEAR_NS, 1][random.below(4) as usize];
-        let clock = LeapingClock { now_ns: AtomicU64::new(now_ns), leaps: random.one_in(2) };
+        let clock = LeapingClock { now_ns: AtomicU64::new(now_ns), leaps: random.is_once_in(2) };
         let started = start(&disk, Sender::new(&world, LAST), &world, clock, Duration::from_micros(5));
         if run == 3 {
             started.running.join().unwrap();

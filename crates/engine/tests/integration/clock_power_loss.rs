@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::fixture::slow_disk::SlowDisk;
-use crate::fixture::{Random, eventually, watched};
+use crate::fixture::{eventually, watched};
 use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::{TimestampNanosecondType, UInt32Type, UInt64Type};
 use tidemill_engine::arrow::array::{RecordBatch, TimestampNanosecondArray, UInt32Array, UInt64Array};
@@ -28,6 +28,7 @@ use tidemill_engine::{
 };
 use tidemill_journal::{Epoch, Medium};
 use tidemill_testing::fault_disk::FaultDisk;
+use tidemill_testing::random::Random;
 
 const FOLDER: &str = "/database";
 /// How many databases lose power, if nothing else is said.
@@ -40,7 +41,7 @@ const DELAY_NS: i64 = 10;
 
 /// The event time of a number. Some are late.
 fn time_of(number: u64) -> i64 {
-    (number * 3 + Random(number).below(25)) as i64
+    (number * 3 + Random::new(number).below(25)) as i64
 }
 
 /// For each number up to `last` whether it is late: row by row, as it is defined.
@@ -162,7 +163,7 @@ impl Source for Sender {
         if self.next > self.last {
             return Ok(Polled::Ended);
         }
-        if Random(self.next).one_in(9) {
+        if Random::new(self.next).is_once_in(9) {
             std::thread::sleep(Duration::from_micros(30));
         }
         self.next += 1;
@@ -261,7 +262,7 @@ fn start(
     world: &Arc<Mutex<World>>,
     queries: &[usize],
 ) -> Result<Vec<DurableClockRun>, Cause> {
-    let medium: Arc<dyn Medium> = if random.one_in(3) {
+    let medium: Arc<dyn Medium> = if random.is_once_in(3) {
         Arc::new(SlowDisk::new(Arc::new(disk.clone()), Duration::from_micros(random.below(2000))))
     } else {
         Arc::new(disk.clone())
@@ -387,22 +388,22 @@ fn check_agreement(world: &World) {
 
 /// One database over several losses of power; how often rows were lost that cuts name.
 fn powerless(seed: u64) -> usize {
-    let mut random = Random(seed);
-    let mut torn = tidemill_testing::fault_disk::Random(seed);
+    let mut random = Random::new(seed);
+    let mut torn = tidemill_testing::random::Random::new(seed);
     let mut disk = FaultDisk::new();
     let mut world: Arc<Mutex<World>> = Arc::default();
     let last = [0, 1].map(|_| 100 + random.below(500));
-    let remembers = [0, 1, 2].map(|_| !random.one_in(3));
+    let remembers = [0, 1, 2].map(|_| !random.is_once_in(3));
     let setting = Setting { last, remembers, is_never: false };
     let late: Vec<Vec<bool>> = last.iter().map(|last| late(*last)).collect();
     for _ in 0..1 + random.below(5) {
         // One that cannot be started has kept what is compared with the journal of a later time.
-        let queries: Vec<usize> = (0..QUERIES.len()).filter(|_| !random.one_in(4)).collect();
+        let queries: Vec<usize> = (0..QUERIES.len()).filter(|_| !random.is_once_in(4)).collect();
         let runs = start(&mut random, &setting, &disk, &world, &queries)
             .unwrap_or_else(|cause| panic!("seed {seed}: {cause}"));
         std::thread::sleep(Duration::from_micros(random.below(12_000)));
         let seen = stop(&world, &disk);
-        disk = if random.one_in(5) { disk.killed() } else { disk.power_loss(&mut torn) };
+        disk = if random.is_once_in(5) { disk.killed() } else { disk.power_loss(&mut torn) };
         runs.iter().for_each(|run| run.run.running.abort());
         drop(runs);
         seen.sinks.iter().enumerate().for_each(|(query, sink)| check(query, sink, &late));
@@ -442,7 +443,7 @@ fn every_query_has_what_the_rows_give_that_are_left_after_losses_of_power() {
 /// A source that is never synced has lost rows of which a query has committed results; whether it was so. That query is refused, also
 /// once other rows have come in their place, and the others continue.
 fn lost_commits(seed: u64) -> bool {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let disk = FaultDisk::new();
     let world: Arc<Mutex<World>> = Arc::default();
     let setting = Setting { last: [1500, 100], remembers: [true; 3], is_never: true };
@@ -451,7 +452,7 @@ fn lost_commits(seed: u64) -> bool {
         |sink: &SinkWorld| sink.cycles.values().next_back().map_or(0, |(positions, _)| positions[0]);
     eventually("some rows are committed", || rows_of(&world.lock().sinks[0]) > 100);
     let seen = stop(&world, &disk);
-    let disk = disk.power_loss(&mut tidemill_testing::fault_disk::Random(seed));
+    let disk = disk.power_loss(&mut tidemill_testing::random::Random::new(seed));
     runs.iter().for_each(|run| run.run.running.abort());
     drop(runs);
     let (committed, world) = (seen.sinks[0].committed, Arc::new(Mutex::new(seen)));

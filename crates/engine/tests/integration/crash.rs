@@ -16,13 +16,14 @@ use std::time::Duration;
 
 use crate::fixture::forward::{Forward, plan_of};
 use crate::fixture::numbers::{by_partition, expected, row};
-use crate::fixture::{Random, rows_of, schema};
+use crate::fixture::{rows_of, schema};
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::{
     Cause, Cut, CycleOutput, CyclePolicy, Durability, DurableSource, Engine, FeedSettings, Guarantee,
     Journal, Operator, Output, Polled, Rebalancing, Request, Rows, Sink, SnapshotReader, SnapshotWriter,
     Source, StreamSettings, SyncPolicy,
 };
+use tidemill_testing::random::Random;
 
 /// Where the process can be told to end itself.
 const POINTS: [&str; 8] =
@@ -179,7 +180,7 @@ impl Sink for CommittedFile {
 fn child() {
     let Ok(folder) = std::env::var("TIDEMILL_CRASH_FOLDER") else { return };
     let folder = PathBuf::from(folder);
-    let mut random = Random(std::env::var("TIDEMILL_CRASH_SEED").unwrap().parse().unwrap());
+    let mut random = Random::new(std::env::var("TIDEMILL_CRASH_SEED").unwrap().parse().unwrap());
     let death = Death::from_environment();
     let operator = death.clone();
     let plan = plan_of(move |_| Box::new(Mortal(Forward::default(), operator.clone())));
@@ -269,20 +270,20 @@ impl Query {
 
 /// Where a sender begins that may not have heard of some acknowledgements: what was taken in is sent again.
 fn again(next: u64, random: &mut Random) -> u64 {
-    let back = if random.one_in(2) { random.below(300) } else { 0 };
+    let back = if random.is_once_in(2) { random.below(300) } else { 0 };
     next.saturating_sub(back).max(1)
 }
 
 /// One query over many crashes. Returns how many there were.
 fn disturbed(seed: u64) -> u64 {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let folder = tempfile::tempdir().unwrap();
     let (mut next, mut crashes) = (1, 0);
     let last = 500 + random.below(1500);
     while next <= last && crashes < 12 {
         let point = POINTS[random.below(POINTS.len() as u64) as usize];
         let die_at =
-            if random.one_in(2) { format!("{point}:{}", 1 + random.below(60)) } else { String::new() };
+            if random.is_once_in(2) { format!("{point}:{}", 1 + random.below(60)) } else { String::new() };
         let query = Query::start(folder.path(), random.below(u64::MAX), &die_at);
         let first = again(next, &mut random);
         next = next.max(first + query.disturb(first, last, &mut random));

@@ -7,11 +7,12 @@ use parking_lot::Mutex;
 
 use crate::fixture::forward::{plan, plan_without_operators};
 use crate::fixture::sink::Remember;
-use crate::fixture::{Random, batch, chunk, eventually, numbered, schema, watched};
+use crate::fixture::{batch, chunk, eventually, numbered, schema, watched};
 use tidemill_engine::{
     Cause, Chunk, Counter, Cut, CutLog, CyclePolicy, Engine, Failure, FlowError, Limits, ManualClock,
     MemoryCutLog, Plan, Running,
 };
+use tidemill_testing::random::Random;
 
 /// Several sources, whose rows all go to one sink.
 fn plan_of_sources(sources: usize) -> Plan {
@@ -160,7 +161,7 @@ impl CutLog for Before {
 #[test]
 fn the_log_sees_each_cut_before_its_cycle_is_processed_and_positions_add_up() {
     watched("several gateways", || {
-        let mut random = Random(7);
+        let mut random = Random::new(7);
         for workers in [1, 2, 5] {
             let (sink, seen) = (Remember::default(), Arc::default());
             let log = Before { sink: sink.clone(), seen: Arc::clone(&seen) };
@@ -345,7 +346,7 @@ fn a_failing_log_stops_the_query_before_the_cycle_is_processed() {
 
 #[test]
 fn a_chunk_larger_than_a_cycle_is_divided_in_all_its_streams() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     for _ in 0..20 {
         let (mut plan, sink) = (Plan::new("divided"), Remember::default());
         let streams = plan.source("input", [schema(), schema()]);

@@ -7,9 +7,10 @@ use std::time::Duration;
 use crate::fixture::mixer::Kind;
 use crate::fixture::oracle::{Event, Spec, random_chunks, random_events, random_split};
 use crate::fixture::sink::{Given, Remember};
-use crate::fixture::{Random, Row, watched};
+use crate::fixture::{Row, watched};
 use proptest::prelude::*;
 use tidemill_engine::{Chunk, Cut, CyclePolicy, Engine, Limits, ManualClock, MemoryCutLog, Plan, Sink};
+use tidemill_testing::random::Random;
 
 /// Runs a plan on chunks, pushed by one thread per source; gives the logged cuts and what each sink was
 /// given.
@@ -78,7 +79,7 @@ fn input(
 fn with_random_splits(mut plan: Plan, random: &mut Random) -> Plan {
     for operator in &mut plan.operators {
         for input in &mut operator.inputs {
-            input.split = (!random.one_in(5)).then(|| random_split(random, operator.partitions));
+            input.split = (!random.is_once_in(5)).then(|| random_split(random, operator.partitions));
         }
     }
     plan
@@ -100,7 +101,7 @@ proptest! {
 
     #[test]
     fn the_same_cuts_give_the_same_output_at_any_number_of_workers(seed in any::<u64>()) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let spec = Spec::random(&mut random, Kind::Order, 1);
         let (cycle, events_max) =
             [(3, 300), (40, 3000), (700, 5000), (1500, 5000), (60_000, 5000)][random.below(5) as usize];
@@ -116,7 +117,7 @@ proptest! {
 
     #[test]
     fn however_the_inputs_are_split_the_output_is_the_same(seed in any::<u64>()) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let spec = Spec::random(&mut random, Kind::Order, 1);
         let (cycle, events_max) = [(40, 1000), (1500, 5000), (60_000, 5000)][random.below(3) as usize];
         let (events, chunks) = input(&mut random, 1, events_max, true);
@@ -129,7 +130,7 @@ proptest! {
 
     #[test]
     fn several_gateways_and_adaptive_cycles_give_what_their_cuts_say(seed in any::<u64>()) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let spec = Spec::random(&mut random, Kind::Order, 2);
         let (events, chunks) = input(&mut random, 2, 3000, true);
         for workers in [1, 2, 5] {
@@ -143,7 +144,7 @@ proptest! {
 
     #[test]
     fn over_event_time_the_rows_do_not_depend_on_the_cuts(seed in any::<u64>()) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let spec = Spec::random(&mut random, Kind::EventTime, 2);
         let (events, chunks) = input(&mut random, 2, 2000, false);
         let all = Cut {

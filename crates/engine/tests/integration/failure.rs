@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::fixture::forward::{Forward, operator, plan, plan_of};
 use crate::fixture::sink::{Remember, SinkFault};
-use crate::fixture::{COLUMNS, Random, chunk, numbered, schema, watched};
+use crate::fixture::{COLUMNS, chunk, numbered, schema, watched};
 use tidemill_engine::arrow::array::types::UInt32Type;
 use tidemill_engine::{
     Cause, Clock, Cut, CyclePolicy, Engine, Failure, Fault, FlowError, Operator, OperatorPlan, Output, Plan,
     Rows, Sink, Snapshot, SnapshotReader, SnapshotWriter, SplitPlan,
 };
+use tidemill_testing::random::Random;
 
 /// What an operator does wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,7 +298,7 @@ fn several_faults_at_once_end_in_one_of_them() {
 
 #[test]
 fn an_error_in_the_middle_of_everything_never_hangs() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for round in 0..60 {
         let fail_after = random.below(3000);
         let workers = [1, 2, 5][round % 3];

@@ -13,14 +13,15 @@ use parking_lot::Mutex;
 use crate::fixture::forward::{Forward, plan_of};
 use crate::fixture::numbers::{by_partition, expected};
 use crate::fixture::slow_disk::SlowDisk;
+use crate::fixture::watched;
 use crate::fixture::world::{Sender, Transactions, World};
-use crate::fixture::{Random, watched};
 use tidemill_engine::{
     Cause, CyclePolicy, Durability, DurableRun, DurableSource, Engine, FeedSettings, Journal, StreamSettings,
     SyncPolicy,
 };
 use tidemill_journal::Medium;
 use tidemill_testing::fault_disk::FaultDisk;
+use tidemill_testing::random::Random;
 
 fn start(
     random: &mut Random,
@@ -37,7 +38,7 @@ fn start(
         Durability { snapshot_every: Duration::from_millis(random.below(8)), ..Durability::new("forward") };
     let policy = CyclePolicy { events_max: 1 + random.below(30) as u32, ..CyclePolicy::default() };
     let engine = Engine::new().workers(1 + random.below(2) as usize).cycles(policy);
-    let medium: Arc<dyn Medium> = if random.one_in(4) {
+    let medium: Arc<dyn Medium> = if random.is_once_in(4) {
         Arc::new(SlowDisk::new(Arc::new(disk.clone()), Duration::from_micros(random.below(3000))))
     } else {
         Arc::new(disk.clone())
@@ -49,8 +50,8 @@ fn start(
 
 /// One query over several losses of power.
 fn powerless(seed: u64) {
-    let mut random = Random(seed);
-    let mut torn = tidemill_testing::fault_disk::Random(seed);
+    let mut random = Random::new(seed);
+    let mut torn = tidemill_testing::random::Random::new(seed);
     let mut disk = FaultDisk::new();
     let mut world: Arc<Mutex<World>> = Arc::default();
     let last = 200 + random.below(800);

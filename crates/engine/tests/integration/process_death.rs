@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::fixture::processes::{assert_none_left, kill, living, plan, processes, token};
 use crate::fixture::sink::Remember;
-use crate::fixture::{Random, chunk, eventually, numbered, watched};
+use crate::fixture::{chunk, eventually, numbered, watched};
 use tidemill_engine::{Cause, CyclePolicy, Engine, Failure, FlowError, Gateway, Running};
+use tidemill_testing::random::Random;
 
 fn start(count: usize, name: &str, token: &str, sink: &Remember) -> (Running, Gateway) {
     let engine = Engine::new().processes(processes(count, name, token)).cycles(CyclePolicy::fixed(100));
@@ -185,7 +186,7 @@ fn whenever_a_process_is_killed_that_gets_long_parcels_the_run_ends_and_what_was
 
 /// Kills one of three processes at some moment of a run with this many rows, and cycles and chunks of this size; repeatedly.
 fn assert_right_when_killed(cycle: u32, rows: u32, times: u32) {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let push = move |gateway: &Gateway| {
         let chunks = (0..rows / cycle).map(|number| numbered(number * cycle..(number + 1) * cycle));
         // Until the query has stopped.

@@ -15,12 +15,13 @@ use crate::fixture::processes::{
 };
 use crate::fixture::sink::{Given, Placed, Remember};
 use crate::fixture::world::{Sender, Transactions, World};
-use crate::fixture::{Random, Row, chunk, eventually, numbered, watched};
+use crate::fixture::{Row, chunk, eventually, numbered, watched};
 use tidemill_engine::{
     Chunk, Counter, Cut, CyclePolicy, Durability, DurableRun, DurableSource, Engine, Failure, FeedSettings,
     FlowError, Journal, Limits, ManualClock, MemoryCutLog, Running, Sink, Snapshot, SplitPlan,
     StreamSettings, SyncPolicy, WorkerProcesses,
 };
+use tidemill_testing::random::Random;
 
 /// A program that does not ask whether it is one of several processes.
 #[test]
@@ -81,7 +82,7 @@ fn run(
 
 #[test]
 fn random_plans_give_what_the_oracle_gives_over_any_processes() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for round in 0..6 {
         let seed = random.below(1_000_000);
         let spec = mixed(seed);
@@ -99,7 +100,7 @@ fn random_plans_give_what_the_oracle_gives_over_any_processes() {
 
 #[test]
 fn splits_change_while_the_query_runs() {
-    let mut random = Random(8);
+    let mut random = Random::new(8);
     for seed in [3, 14] {
         let spec = mixed(seed);
         let operators: Vec<(String, usize, u32)> = spec
@@ -113,7 +114,7 @@ fn splits_change_while_the_query_runs() {
         for layout in [(2, 1), (2, 2), (3, 1)] {
             let operators = operators.clone();
             let change = move |index: usize, running: &Running| {
-                let mut random = Random(index as u64);
+                let mut random = Random::new(index as u64);
                 let (name, inputs, partitions) = &operators[random.below(operators.len() as u64) as usize];
                 let input = random.below(*inputs as u64) as usize;
                 running.replan(name, input, random_split(&mut random, *partitions)).unwrap();
@@ -153,7 +154,7 @@ fn rows_of_long_parcels_stay_in_order() {
 /// Sends `count` rows in chunks and cycles of these sizes, `to_all` percent of them to all partitions, and has every
 /// partition report what it received.
 fn assert_ordered(count: u64, chunk_rows: usize, cycle: u32, to_all: u64, layouts: &[(usize, usize)]) {
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let row = |number| {
         let key = match random.below(100) {
             dice if dice < to_all => TO_ALL,
@@ -244,7 +245,7 @@ fn streams_of(sink: &Remember) -> Vec<Vec<Vec<Placed>>> {
 
 #[test]
 fn a_snapshot_of_some_processes_is_restored_in_others() {
-    let mut random = Random(23);
+    let mut random = Random::new(23);
     let layouts = [((2, 1), (1, 1)), ((1, 2), (2, 2)), ((3, 1), (2, 1)), ((2, 2), (1, 3)), ((1, 1), (3, 2))];
     for (seed, (before, after)) in (40..).zip(layouts) {
         let events = random_events(&mut random, 1500);

@@ -15,13 +15,14 @@ use crate::fixture::mixer::Kind;
 use crate::fixture::oracle::{Spec, one_chunk, random_chunks, random_events, random_split};
 use crate::fixture::processes::{self, processes, token};
 use crate::fixture::sink::{Given, Remember};
-use crate::fixture::{Random, Row, chunk, eventually, numbered, watched};
+use crate::fixture::{Row, chunk, eventually, numbered, watched};
 use proptest::prelude::*;
 use tidemill_engine::{
     AutoSplit, Cause, Chunk, Clock, Counter, CyclePolicy, Engine, Failure, FlowError, ManualClock, Operator,
     Output, Plan, Rebalancing, Rows, Running, Sink, Snapshot, SnapshotReader, SnapshotWriter, Status,
     StreamProcessPlan, ThreadTime,
 };
+use tidemill_testing::random::Random;
 
 fn at_random(random: &mut Random) -> Rebalancing {
     Rebalancing::Random { seed: random.next(), every_cycles: 1 + random.below(3) }
@@ -33,7 +34,7 @@ fn with_random_splits(spec: &Spec, random: &mut Random) -> Plan {
     for operator in &mut plan.operators {
         for input in &mut operator.inputs {
             input.split = Some(random_split(random, operator.partitions));
-            input.auto_split = random.one_in(2).then(AutoSplit::by_hand);
+            input.auto_split = random.is_once_in(2).then(AutoSplit::by_hand);
         }
     }
     plan
@@ -68,8 +69,8 @@ proptest! {
 
     #[test]
     fn random_moves_in_stateful_queries_change_no_output(seed in any::<u64>()) {
-        let mut random = Random(seed);
-        let kind = if random.one_in(2) { Kind::Order } else { Kind::EventTime };
+        let mut random = Random::new(seed);
+        let kind = if random.is_once_in(2) { Kind::Order } else { Kind::EventTime };
         let spec = Spec::random(&mut random, kind, 1);
         let (cycle, events_max) = [(10, 1500), (100, 5000), (1500, 20_000)][random.below(3) as usize];
         let count = 5 * cycle as usize + random.below(events_max) as usize;
@@ -118,7 +119,7 @@ fn with_rows(sink: &Remember) -> Vec<Streams> {
 /// gives the rest of what a run gives that was not broken off.
 #[test]
 fn a_run_continues_from_a_snapshot_that_was_taken_while_partitions_moved() {
-    let mut random = Random(29);
+    let mut random = Random::new(29);
     let mut moves = 0;
     for round in 0..20 {
         let spec = Spec::random(&mut random, Kind::Order, 1).without_cycle_numbers();

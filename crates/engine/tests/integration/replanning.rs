@@ -9,13 +9,14 @@ use std::time::Duration;
 use crate::fixture::mixer::Kind;
 use crate::fixture::oracle::{Spec, random_chunks, random_events, random_split};
 use crate::fixture::sink::{Given, Remember};
-use crate::fixture::{Random, chunk, eventually, forward, numbered, watched};
+use crate::fixture::{chunk, eventually, forward, numbered, watched};
 use proptest::prelude::*;
 use tidemill_engine::{
     AutoSplit, Chunk, Counter, Cut, CyclePolicy, Engine, FlowError, Gateway, LatticeRule, ManualClock,
     MemoryCutLog, Plan, Proportions, Replan, Resume, RouterCosts, Running, Shape, Sink, SplitChange,
     SplitPlan, SplitProfile, SplitterCosts, SplittersBy, Status,
 };
+use tidemill_testing::random::Random;
 
 /// Every input of every operator may change its split.
 fn changeable(mut plan: Plan) -> Plan {
@@ -67,9 +68,9 @@ fn run_changing(
             .unwrap();
         let gateway = running.gateway(0).unwrap();
         let stop = AtomicBool::new(false);
-        change(&running, &operators, &mut Random(!seed));
+        change(&running, &operators, &mut Random::new(!seed));
         std::thread::scope(|scope| {
-            scope.spawn(|| keep_changing(&running, &operators, Random(seed), &stop));
+            scope.spawn(|| keep_changing(&running, &operators, Random::new(seed), &stop));
             chunks[0].iter().for_each(|chunk| gateway.push(chunk.clone()).unwrap());
             stop.store(true, Ordering::SeqCst);
         });
@@ -84,7 +85,7 @@ proptest! {
 
     #[test]
     fn random_changes_in_stateful_queries_change_no_output(seed in any::<u64>()) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let spec = Spec::random(&mut random, Kind::Order, 1);
         let (cycle, events_max) = [(10, 1500), (100, 5000), (1500, 20_000)][random.below(3) as usize];
         let count = random.below(events_max) as usize;

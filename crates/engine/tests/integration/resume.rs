@@ -9,18 +9,19 @@ use std::time::Duration;
 use crate::fixture::mixer::Kind;
 use crate::fixture::oracle::{Event, Spec, random_chunks, random_events};
 use crate::fixture::sink::{Given, Remember};
-use crate::fixture::{Random, chunk, numbered, watched};
+use crate::fixture::{chunk, numbered, watched};
 use proptest::prelude::*;
 use tidemill_engine::{
     Chunk, Cut, CyclePolicy, Engine, FlowError, Limits, MemoryCutLog, Plan, Rebalancing, Resume, Running,
     Sink, Snapshot,
 };
+use tidemill_testing::random::Random;
 
 fn engine(random: &mut Random, log: &MemoryCutLog) -> Engine {
     let policy = CyclePolicy { events_max: 1 + random.below(300) as u32, ..CyclePolicy::default() };
     let limits = Limits { cycles_in_flight_max: 1 + random.below(6), ..Limits::default() };
     let engine = Engine::new().workers(1 + random.below(4) as usize).cycles(policy).limits(limits);
-    let rebalancing = if random.one_in(2) {
+    let rebalancing = if random.is_once_in(2) {
         Rebalancing::Random { seed: random.next(), every_cycles: 1 + random.below(4) }
     } else {
         Rebalancing::Off
@@ -54,7 +55,7 @@ fn broken_off(random: &mut Random, spec: &Spec, chunks: &[Vec<Chunk>]) -> Left {
                 gateway.push(chunk.clone()).unwrap();
             }
         }
-        if random.one_in(10) {
+        if random.is_once_in(10) {
             snapshot = Some(running.snapshot().unwrap());
         }
     }
@@ -118,7 +119,7 @@ proptest! {
 
     #[test]
     fn a_run_that_was_broken_off_goes_on_as_if_it_had_not_been(seed in any::<u64>()) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let sources = 1 + random.below(2) as usize;
         let spec = Spec::random(&mut random, Kind::Order, sources);
         let events: Vec<Vec<Event>> = (0..sources).map(|_| {

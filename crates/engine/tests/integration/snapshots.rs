@@ -9,11 +9,12 @@ use crate::fixture::forward::{plan, plan_without_operators};
 use crate::fixture::mixer::Kind;
 use crate::fixture::oracle::{Spec, one_chunk, random_events};
 use crate::fixture::sink::{Placed, Remember};
-use crate::fixture::{Random, chunk, numbered, watched};
+use crate::fixture::{chunk, numbered, watched};
 use tidemill_engine::{
     Cause, Chunk, Counter, Cut, CutLog, CyclePolicy, Engine, FlowError, Limits, MemoryCutLog, Plan, Running,
     Sink, Snapshot,
 };
+use tidemill_testing::random::Random;
 
 /// Starts a plan with one-chunk cycles, so that the cuts of a run and of its two parts are the same.
 fn start(spec: &Spec, workers: usize, state: Option<Snapshot>) -> (Running, Vec<Remember>) {
@@ -53,7 +54,7 @@ fn push_all(running: &mut Running, chunks: &[Chunk]) {
 
 #[test]
 fn a_run_that_goes_on_from_a_snapshot_gives_the_rest() {
-    let mut random = Random(23);
+    let mut random = Random::new(23);
     for round in 0..30 {
         let spec = Spec::random(&mut random, Kind::Order, 1).without_cycle_numbers();
         let events = random_events(&mut random, 2000);

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use parking_lot::{Condvar, Mutex};
 
 use crate::fixture::sink::{Given, Remember};
-use crate::fixture::{COLUMNS, Random, Row, chunk, eventually, rows_of, schema, watched};
+use crate::fixture::{COLUMNS, Row, chunk, eventually, rows_of, schema, watched};
 use proptest::prelude::*;
 use tidemill_engine::arrow::array::types::{Int64Type, UInt32Type, UInt64Type};
 use tidemill_engine::{
     BROADCAST, Cause, Counter, CyclePolicy, Engine, Failure, FlowError, Limits, OMIT, Operator, OperatorPlan,
     Output, Plan, Proportions, Rows, SnapshotReader, SnapshotWriter, SplitPlan, route_by_value,
 };
+use tidemill_testing::random::Random;
 
 /// The key of a row that goes to all partitions, and of one that goes to none. Others go to the partition of
 /// their key.
@@ -155,7 +156,7 @@ fn random_rows(random: &mut Random, count: u64, partitions: u32, parts: (u64, u6
         let key = match kind {
             _ if kind < parts.0 => TO_ALL,
             _ if kind < parts.0 + parts.1 => TO_NONE,
-            _ if hot && !random.one_in(20) => partitions / 2,
+            _ if hot && !random.is_once_in(20) => partitions / 2,
             _ => random.below(u64::from(partitions)) as u32,
         };
         (key, time, number)
@@ -186,7 +187,7 @@ proptest! {
 
     #[test]
     fn every_plan_gives_each_partition_its_rows(seed in any::<u64>()) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let most = [4, 40, 512][random.below(3) as usize];
         let partitions = 1 + random.below(most) as u32;
         // A number of broadcasts such that there are at most about 20,000 copies.
@@ -194,16 +195,16 @@ proptest! {
         let omit = random.below(101 - broadcast);
         let cycle = [7, 100, 3000][random.below(3) as usize];
         let count = random.below(if cycle == 7 { 200 } else { 2500 });
-        let hot = random.one_in(3);
+        let hot = random.is_once_in(3);
         let rows = random_rows(&mut random, count, partitions, (broadcast, omit), hot);
-        let behind = random.one_in(2);
+        let behind = random.is_once_in(2);
         assert_all_agree(partitions, &rows, cycle, &mut random, behind);
     }
 }
 
 #[test]
 fn everything_broadcast_to_many_and_one_hot_partition_of_many() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for behind in [false, true] {
         let all = random_rows(&mut random, 60, 512, (100, 0), false);
         assert_all_agree(512, &all, 40, &mut random, behind);
@@ -214,7 +215,7 @@ fn everything_broadcast_to_many_and_one_hot_partition_of_many() {
 
 #[test]
 fn rows_that_partitions_share_come_among_their_own_in_order() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for (partitions, broadcast, hot) in [(16, 50, false), (5, 95, true), (33, 40, true)] {
         let rows = random_rows(&mut random, 1400, partitions, (broadcast, 4), hot);
         for (cycle, behind) in [(1400, false), (650, true)] {
@@ -225,7 +226,7 @@ fn rows_that_partitions_share_come_among_their_own_in_order() {
 
 #[test]
 fn windows_pass_a_tree_of_window_routers_to_every_splitter() {
-    let mut random = Random(13);
+    let mut random = Random::new(13);
     let rows = random_rows(&mut random, 3000, 64, (0, 0), false);
     let split = SplitPlan::parasplit_tree(64, 4).with_window_rows(50);
     let (sub_streams_of, status) = watched("a tree of window routers", {
@@ -254,7 +255,7 @@ fn windows_pass_a_tree_of_window_routers_to_every_splitter() {
 
 #[test]
 fn the_cuts_do_not_change_the_sub_streams() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let rows = random_rows(&mut random, 2000, 33, (3, 5), false);
     for split in all_plans(33, 2, 100) {
         for cycle in [1, 64, 1024, 100_000] {
@@ -267,7 +268,7 @@ fn the_cuts_do_not_change_the_sub_streams() {
 
 #[test]
 fn an_operator_that_fails_in_one_partition_is_named_by_every_plan() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let mut rows = random_rows(&mut random, 3000, 64, (1, 1), false);
     rows[2024].0 = 41;
     for workers in [1, 2, 5] {

@@ -5,16 +5,17 @@ use crate::fixture;
 use crate::fixture::forward::{Forward, operator, plan, plan_without_operators};
 use crate::fixture::mixer::{Kind, Mixer};
 use crate::fixture::sink::Remember;
-use crate::fixture::{COLUMNS, Random, chunk, numbered, schema, watched};
+use crate::fixture::{COLUMNS, chunk, numbered, schema, watched};
 use tidemill_engine::arrow::array::types::UInt32Type;
 use tidemill_engine::{
     Cause, Counter, Cut, CyclePolicy, Engine, Failure, FlowError, MemoryCutLog, OMIT, Operator, OperatorPlan,
     Output, Plan, Rows, Sink, SnapshotReader, SnapshotWriter, route_by_key,
 };
+use tidemill_testing::random::Random;
 
 #[test]
 fn an_orderly_stop_loses_nothing() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for round in 0..60 {
         let (amount, chunk_size) = (random.below(20_000) as u32, 1 + random.below(3000) as usize);
         let workers = [1, 2, 5][round % 3];

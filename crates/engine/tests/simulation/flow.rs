@@ -16,7 +16,7 @@ use tidemill_journal::CutJournal;
 
 use super::oracle::{Out, State};
 use crate::feed_entry::ChunkReceiver;
-use tidemill_testing::fault_disk::Random;
+use tidemill_testing::random::Random;
 
 /// A gateway: chunks that no cycle has.
 #[derive(Clone)]

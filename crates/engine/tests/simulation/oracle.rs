@@ -6,7 +6,7 @@ use tidemill_core::Cut;
 use tidemill_core::snapshot::Snapshot;
 
 use super::world::Row;
-use tidemill_testing::fault_disk::Random;
+use tidemill_testing::random::Random;
 
 /// A row is late if it is more than this behind the largest time before it.
 pub const DELAY_NS: i64 = 10;
@@ -51,7 +51,7 @@ impl State {
     }
 
     fn follow(&mut self, value: u64) {
-        self.order = Random(self.order ^ value).next();
+        self.order = Random::new(self.order ^ value).next();
     }
 }
 

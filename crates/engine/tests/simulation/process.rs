@@ -20,7 +20,8 @@ use crate::durable::recovery::Recovered;
 use crate::durable::write::Writer;
 use crate::durable::{Durability, DurableSource, feed};
 use crate::feed_settings::{EventTime, FeedSettings};
-use tidemill_testing::fault_disk::{FaultDisk, Random};
+use tidemill_testing::fault_disk::FaultDisk;
+use tidemill_testing::random::Random;
 
 pub const FOLDER: &str = "/journal";
 /// What stays the same over all runs of a query.
@@ -157,7 +158,7 @@ fn sources(world: &Arc<Mutex<World>>, settings: &Settings, random: &mut Random) 
         let simulated = SimulatedSource {
             world: Arc::clone(world),
             index,
-            random: Random(random.next()),
+            random: Random::new(random.next()),
             open: Vec::new(),
             opened: 0,
         };

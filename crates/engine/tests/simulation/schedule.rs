@@ -21,7 +21,8 @@ use super::steps::{Crash, Step, tell};
 use super::world::{SinkWorld, SourceWorld, World};
 use crate::durable::protocol::AwaitedSync;
 use crate::durable::write;
-use tidemill_testing::fault_disk::{FaultDisk, Random};
+use tidemill_testing::fault_disk::FaultDisk;
+use tidemill_testing::random::Random;
 
 /// How often something has happened, so that it is seen that the schedules come by.
 pub type Counts = BTreeMap<&'static str, u64>;
@@ -52,7 +53,7 @@ pub struct Schedule {
 
 impl Schedule {
     pub fn new(seed: u64, traced: bool) -> Schedule {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let is_long = random.is_once_in(10);
         let is_synced = !random.is_once_in(8);
         let count = 1 + random.below(3);
@@ -62,7 +63,7 @@ impl Schedule {
         let is_eager = random.is_once_in(2);
         let world = Arc::new(Mutex::new(World { sources, sinks }));
         let mut schedule = Schedule {
-            torn: Random(random.next()),
+            torn: Random::new(random.next()),
             settings: Settings::random(&mut random),
             steps: if is_long { 1000 } else { 50 + random.below(350) },
             random,
@@ -407,7 +408,7 @@ impl Schedule {
                 self.disk.halt(after);
                 self.note(|| format!("* the machine halts after {after} changes of the disk"));
             }
-            let mut random = Random(self.random.next());
+            let mut random = Random::new(self.random.next());
             // Without faults, one that lacks cycles is not waited for.
             let may_be_away = random.is_once_in(2) && (self.has_faults || !self.ledger.has_lost_while_away());
             let random = (&mut random, may_be_away);

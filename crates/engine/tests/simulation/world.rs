@@ -13,7 +13,7 @@ use tidemill_core::{CycleOutput, Guarantee, Heard, Polled, Request, Sink, Source
 
 use super::oracle::Out;
 use crate::durable::SyncPolicy;
-use tidemill_testing::fault_disk::Random;
+use tidemill_testing::random::Random;
 
 /// An event. Its time is a function of its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Row {
 impl Row {
     /// The event of a number whose time is about `near_ns`.
     fn new(id: u64, near_ns: u64) -> Row {
-        Row { id, time_ns: (near_ns + Random(id).below(25)) as i64 }
+        Row { id, time_ns: (near_ns + Random::new(id).below(25)) as i64 }
     }
 }
 
@@ -142,7 +142,7 @@ impl SourceWorld {
 
     fn request_rows(client: usize, sequence: u64) -> Vec<Row> {
         let first = (client as u64) << 40 | sequence << 8;
-        (0..1 + Random(first).below(6)).map(|index| Row::new(first + index, sequence * 10)).collect()
+        (0..1 + Random::new(first).below(6)).map(|index| Row::new(first + index, sequence * 10)).collect()
     }
 
     /// What the source has next; nothing if it pauses.

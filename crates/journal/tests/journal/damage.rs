@@ -11,7 +11,8 @@ use tidemill_journal::inspect::FindingKind;
 use tidemill_journal::{Journal, StreamReader, StreamSettings, StreamWriter, inspect};
 
 use crate::support::{request, rows};
-use tidemill_testing::fault_disk::{FaultDisk, Random};
+use tidemill_testing::fault_disk::FaultDisk;
+use tidemill_testing::random::Random;
 
 const FOLDER: &str = "/journal";
 
@@ -96,7 +97,7 @@ fn a_record_torn_at_any_byte_is_cut_off() {
 
 #[test]
 fn a_flipped_bit_gives_an_error_or_a_beginning_but_no_wrong_rows() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for round in 0..1500 {
         let disk = filled(20);
         flip_a_bit(&disk, &mut random);
@@ -125,7 +126,7 @@ fn cuts_that_are_shown_have_no_gap() {
     };
     let newest = segments(&filled()).pop().unwrap();
     assert_eq!(inspect::cuts_on(&filled(), Path::new(FOLDER)).unwrap().len(), 100);
-    let (mut random, mut errors) = (Random(9), 0);
+    let (mut random, mut errors) = (Random::new(9), 0);
     for round in 0..300 {
         let disk = filled();
         let path = flip_a_bit(&disk, &mut random);

@@ -9,7 +9,8 @@ use arrow_array::RecordBatch;
 use tidemill_core::error::Cause;
 use tidemill_core::source::{Request, SourceOffset, SourceOffsets};
 use tidemill_journal::{Journal, StreamReader, StreamSettings, StreamWriter};
-use tidemill_testing::fault_disk::{FaultDisk, Random};
+use tidemill_testing::fault_disk::FaultDisk;
+use tidemill_testing::random::Random;
 
 /// How many runs; more with TIDEMILL_TEST_SEEDS.
 const SEEDS: u64 = 1000;
@@ -113,7 +114,7 @@ fn live(seed: u64, random: &mut Random, model: &mut Model, writer: &mut StreamWr
 }
 
 fn run(seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut disk = FaultDisk::new();
     let mut model = Model::default();
     for _ in 0..1 + random.below(5) {

@@ -91,14 +91,11 @@ mod tests {
 
     #[test]
     fn no_line_is_below_what_was_measured() {
-        let mut seed = 7_u64;
-        let mut next = |most: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) % most
-        };
+        let mut random = fastrand::Rng::with_seed(7);
         for _ in 0..5000 {
-            let measured: Vec<_> = (0..1 + next(6)).map(|_| (1 + next(200), next(1_000_000))).collect();
-            let events = 1 + next(300);
+            let measured: Vec<_> =
+                (0..random.u64(1..=6)).map(|_| (random.u64(1..=200), random.u64(..1_000_000))).collect();
+            let events = random.u64(1..=300);
             let (least, first_ns) = *measured.iter().min().unwrap();
             let most = measured.iter().map(|(size, _)| *size).max().unwrap();
             let most_ns = measured.iter().map(|(_, cost_ns)| *cost_ns).max().unwrap();

@@ -1,7 +1,7 @@
 //! Pools: threads with a policy, cores and a budget.
 #![expect(
     clippy::disallowed_types,
-    reason = "parking_lot queues the waiting threads of all locks in one table: an ordinary thread that is preempted there could delay a real-time one"
+    reason = "parking_lot has one table of waiting threads: an ordinary one, preempted there, could delay ours"
 )]
 
 mod budget;

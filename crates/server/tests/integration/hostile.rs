@@ -8,6 +8,7 @@ use crate::support::{PATIENCE, serve, serve_runtime, serve_with, wait_until};
 use tidemill_server::{Server, ServerOptions};
 use tidemill_service::Runtime;
 use tidemill_sql::Planner;
+use tidemill_testing::random::Random;
 
 const STARTUP: &[u8] = b"\0\0\0\x11\0\x03\0\0user\0me\0\0";
 
@@ -77,30 +78,10 @@ fn answers(server: &Server) {
     assert_eq!(message_of_kind(&mut stream, b'D'), b"\0\x01\0\0\0\x011");
 }
 
-/// Numbers that are the same in each run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn bytes(&mut self, most: usize) -> Vec<u8> {
-        (0..self.below(most)).map(|_| self.next() as u8).collect()
-    }
-}
-
 #[test]
 fn any_bytes_are_answered_with_an_error_or_the_end() {
     let server = serve();
-    let mut numbers = Numbers(0x5eed);
+    let mut random = Random::new(0x5eed);
     let whole = [
         STARTUP.to_vec(),
         request(b'P', b"s\0SELECT $1\0\0\x01\0\0\0\x14"),
@@ -116,20 +97,20 @@ fn any_bytes_are_answered_with_an_error_or_the_end() {
         match round % 3 {
             // Some bytes are others.
             0 => {
-                for _ in 0..=numbers.below(4) {
-                    let at = numbers.below(bytes.len());
-                    bytes[at] = numbers.next() as u8;
+                for _ in 0..=random.index(4) {
+                    let at = random.index(bytes.len());
+                    bytes[at] = random.next() as u8;
                 }
             }
             // Something is missing.
             1 => {
-                let at = numbers.below(bytes.len());
-                bytes.drain(at..(at + 1 + numbers.below(8)).min(whole.len()));
+                let at = random.index(bytes.len());
+                bytes.drain(at..(at + 1 + random.index(8)).min(whole.len()));
             }
             // Nothing is right behind the first message.
             _ => {
                 bytes.truncate(STARTUP.len());
-                bytes.extend(numbers.bytes(200));
+                bytes.extend((0..random.index(200)).map(|_| random.next() as u8));
             }
         }
         let mut stream = connect(&server);

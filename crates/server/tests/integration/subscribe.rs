@@ -12,6 +12,7 @@ use futures_util::{SinkExt, StreamExt, pin_mut};
 use tidemill_server::{HttpOptions, Server};
 use tidemill_service::Runtime;
 use tidemill_sql::Planner;
+use tidemill_testing::random::Random;
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
@@ -131,11 +132,7 @@ fn a_replayed_subscription_is_the_view_at_each_cycle() {
         let client = connect(&server).await;
         client.batch_execute(DEFINITIONS).await.unwrap();
         let mut subscribers = Vec::new();
-        let mut random = 7_u64;
-        let mut below = |end: u64| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (random >> 33) % end
-        };
+        let mut random = Random::new(7);
         let mut pushed = 0;
         for round in 0..40 {
             if [0, 3, 20].contains(&round) {
@@ -143,7 +140,8 @@ fn a_replayed_subscription_is_the_view_at_each_cycle() {
                     subscribers.push((view, Subscriber::begin(&server, view).await));
                 }
             }
-            let rows: Vec<_> = (0..=below(5)).map(|_| (below(6) as i64, below(100) as i64)).collect();
+            let rows: Vec<_> =
+                (0..=random.below(5)).map(|_| (random.below(6) as i64, random.below(100) as i64)).collect();
             pushed += rows.len();
             push(&client, "pushed", &rows).await;
         }

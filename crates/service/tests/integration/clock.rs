@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use crate::fed::oracle::{QUERIES, Random, naive, rows_of};
+use crate::fed::oracle::{QUERIES, naive, random_rows, rows_of};
 use crate::fed::{Fed, PATIENCE, Row, until};
 use crate::statements::{define, numbers};
+use fastrand::Rng;
 use tidemill_service::{FileCatalogLog, Runtime, Session};
 use tidemill_sql::{Planner, ViewHandle};
 
@@ -135,7 +136,7 @@ impl Running {
 
 /// Views are created and dropped while rows come in, and read at any moment.
 fn views_equal_the_naive_computation(workers: usize, seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let (s, t) = (Fed::default(), Fed::default());
     let (runtime, mut session) = runtime(&[("s", &s), ("t", &t)], workers);
     let mut fed: [Vec<Row>; 2] = Default::default();
@@ -143,25 +144,25 @@ fn views_equal_the_naive_computation(workers: usize, seed: u64) {
     let mut views = vec![running(&mut session, "anchor".into(), 2)];
     let mut checked = 0;
     for step in 0..400 {
-        match random.below(20) {
+        match random.u64(..20) {
             0..14 => {
-                let (index, source) = if random.below(2) == 0 { (0, &s) } else { (1, &t) };
-                let rows = random.rows();
+                let (index, source) = if random.u64(..2) == 0 { (0, &s) } else { (1, &t) };
+                let rows = random_rows(&mut random);
                 fed[index].extend(&rows);
                 source.feed(rows);
             }
             14 | 15 if views.len() < 5 => {
-                let query = random.below(3) as usize;
+                let query = random.usize(..3);
                 views.push(running(&mut session, format!("v{step}"), query));
             }
             16 if views.len() > 1 => {
-                let ended = views.remove(1 + random.below(views.len() as u64 - 1) as usize);
+                let ended = views.remove(1 + random.usize(..views.len() - 1));
                 ended.check(&runtime, &fed);
                 define(&mut session, &format!("DROP MATERIALIZED VIEW {}", ended.name));
             }
-            17 => thread::sleep(Duration::from_millis(random.below(8))),
+            17 => thread::sleep(Duration::from_millis(random.u64(..8))),
             _ => {
-                let view = &views[random.below(views.len() as u64) as usize];
+                let view = &views[random.usize(..views.len())];
                 view.check(&runtime, &fed);
                 // On a busy machine, all steps may be done before there is a cycle.
                 let has_rows = fed.iter().any(|rows| !rows.is_empty());

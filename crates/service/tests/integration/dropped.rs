@@ -9,11 +9,11 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use crate::fed::oracle::Random;
 use crate::fed::until;
 use crate::killed_process::KilledProcess;
 use crate::runtimes::{open_journaled, start};
 use crate::statements::{define, execute, numbers};
+use fastrand::Rng;
 use tidemill_service::{QueryState, Session};
 
 /// Tells the process that it is the one to be killed, and where its database is.
@@ -112,17 +112,17 @@ fn a_killed_process_leaves_nothing_that_was_dropped_and_everything_else() {
     let folder = tempfile::tempdir().unwrap();
     let rows: String = (0..ROWS).map(|row| format!("{row}\n")).collect();
     fs::write(folder.path().join("rows.csv"), format!("id\n{rows}")).unwrap();
-    let mut random = Random(5);
+    let mut random = Rng::with_seed(5);
     for _ in 0..kills {
         let mut killed = KilledProcess::start("dropped::child", FOLDER, folder.path());
         killed.wait_for("ready");
         killed.input.write_all(b"create one\ncreate two\n").unwrap();
-        if random.below(4) > 0 {
+        if random.u64(..4) > 0 {
             killed.wait_for("done");
             killed.wait_for("done");
         }
         killed.input.write_all(b"drop one\ncreate one\ndrop two\ndrop one\ncreate two\n").unwrap();
-        thread::sleep(Duration::from_micros(random.below(60_000)));
+        thread::sleep(Duration::from_micros(random.u64(..60_000)));
         killed.kill();
         check(folder.path());
     }

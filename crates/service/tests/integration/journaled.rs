@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use fastrand::Rng;
 use tidemill_engine::{DatabaseClock, Journal, StreamSettings};
 use tidemill_service::{Inherited, QueryState, Reply, Runtime, Session};
 
 use crate::database::Database;
-use crate::fed::oracle::{QUERIES, Random, naive, rows_of};
+use crate::fed::oracle::{QUERIES, naive, random_rows, rows_of};
 use crate::fed::{PATIENCE, Row, until};
 use crate::statements::{define, execute, numbers};
 
@@ -67,7 +68,7 @@ impl Output {
 /// Queries are created, replaced, dropped and checked, and the database ends at once or in order, while rows come in.
 fn outputs_equal_the_naive_computation(workers: usize, seed: u64) {
     let database = Database::new(workers);
-    let mut random = Random(seed);
+    let mut random = Rng::with_seed(seed);
     let mut fed: [Vec<Row>; 2] = Default::default();
     let (mut runtime, mut session) = database.open();
     let anchor = format!("CREATE MATERIALIZED VIEW anchor AS {}", QUERIES[2]);
@@ -76,19 +77,19 @@ fn outputs_equal_the_naive_computation(workers: usize, seed: u64) {
     let anchor = Output { name: "anchor".into(), query: 2, is_sink: false, start: [0, 0] };
     let (mut outputs, mut created, mut replaced, mut restarts) = (vec![anchor], 0, 0, 0);
     for step in 0..140 {
-        match random.below(27) {
+        match random.u64(..27) {
             0..16 => {
-                let source = random.below(2) as usize;
-                let rows = random.rows();
+                let source = random.usize(..2);
+                let rows = random_rows(&mut random);
                 fed[source].extend(&rows);
                 database.sources[source].feed(rows);
             }
             16..18 if outputs.len() < 7 => {
                 // Where it begins is only known while nothing comes.
                 outputs.iter().for_each(|output| output.settle(&runtime, &database, &fed));
-                let is_sink = random.below(3) == 0;
-                let query = if is_sink { 0 } else { random.below(QUERIES.len() as u64) as usize };
-                let is_earliest = random.below(2) == 0;
+                let is_sink = random.u64(..3) == 0;
+                let query = if is_sink { 0 } else { random.usize(..QUERIES.len()) };
+                let is_earliest = random.u64(..2) == 0;
                 let start = [0, 1].map(|source: usize| if is_earliest { 0 } else { fed[source].len() });
                 let output = Output { name: format!("q{step}"), query, is_sink, start };
                 let earliest = if is_earliest { "start = 'earliest'" } else { "start = 'now'" };
@@ -107,13 +108,13 @@ fn outputs_equal_the_naive_computation(workers: usize, seed: u64) {
                 created += 1;
             }
             18 if outputs.len() > 1 => {
-                let output = outputs.remove(1 + random.below(outputs.len() as u64 - 1) as usize);
+                let output = outputs.remove(1 + random.usize(..outputs.len() - 1));
                 output.check(&runtime, &database, &fed);
                 let kind = if output.is_sink { "SINK" } else { "MATERIALIZED VIEW" };
                 define(&mut session, &format!("DROP {kind} {}", output.name));
             }
             19 => {
-                if random.below(2) == 0 {
+                if random.u64(..2) == 0 {
                     assert!(runtime.close(PATIENCE).is_empty());
                 }
                 // Without that, all queries end at once.
@@ -121,12 +122,12 @@ fn outputs_equal_the_naive_computation(workers: usize, seed: u64) {
                 (runtime, session) = database.open();
                 restarts += 1;
             }
-            20 => std::thread::sleep(Duration::from_millis(random.below(30))),
+            20 => std::thread::sleep(Duration::from_millis(random.u64(..30))),
             21..24 => {
                 let Some(output) = outputs.iter_mut().skip(1).find(|output| !output.is_sink) else {
                     continue;
                 };
-                let query = random.below(QUERIES.len() as u64) as usize;
+                let query = random.usize(..QUERIES.len());
                 let (name, text) = (&output.name, QUERIES[query]);
                 let definition = format!("CREATE OR REPLACE MATERIALIZED VIEW {name} AS {text}");
                 let inherited = database.replace(&mut session, &definition).unwrap();
@@ -274,7 +275,7 @@ fn a_view_of_a_query_with_a_journal_of_its_own_comes_back_at_its_cycle() {
 /// A reader that has seen a cycle finds the same rows when it asks for that cycle again, whatever has ended meanwhile.
 fn a_cycle_stays_as_it_was_read(workers: usize) {
     let database = Database::new(workers);
-    let mut random = Random(17 + workers as u64);
+    let mut random = Rng::with_seed(17 + workers as u64);
     let (mut runtime, mut session) = database.open();
     for (number, query) in QUERIES.iter().enumerate() {
         let options = "WITH (start = 'earliest', retain_versions = 100000)";
@@ -285,9 +286,9 @@ fn a_cycle_stays_as_it_was_read(workers: usize) {
     let (mut compared, mut gone) = (0, 0);
     for run in 0..5 {
         for step in 0..25 {
-            database.sources[random.below(2) as usize].feed(random.rows());
+            database.sources[random.usize(..2)].feed(random_rows(&mut random));
             if step % 3 > 0 {
-                std::thread::sleep(Duration::from_millis(random.below(6)));
+                std::thread::sleep(Duration::from_millis(random.u64(..6)));
             }
             for query in 0..QUERIES.len() {
                 let view = &runtime.views(&format!("v{query}")).unwrap()[0];

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use fastrand::Rng;
 use tidemill_service::QueryState;
 
-use crate::fed::oracle::Random;
 use crate::fed::until;
 use crate::killed_process::KilledProcess;
 use crate::runtimes::{open, open_session, planner, start};
@@ -78,9 +78,9 @@ fn state_of(killed: &mut KilledProcess) -> State {
 }
 
 /// A step that is possible, and the state after it.
-fn step(state: &State, random: &mut Random) -> (String, State) {
-    let name = NAMES[random.below(NAMES.len() as u64) as usize];
-    let (step, after) = match (state[name], random.below(2)) {
+fn step(state: &State, random: &mut Rng) -> (String, State) {
+    let name = NAMES[random.usize(..NAMES.len())];
+    let (step, after) = match (state[name], random.u64(..2)) {
         ((false, _), _) => ("create", (true, false)),
         ((true, true), 0) => ("stop", (true, false)),
         ((true, false), 0) => ("start", (true, true)),
@@ -95,7 +95,7 @@ fn step(state: &State, random: &mut Random) -> (String, State) {
 fn a_killed_runtime_has_everything_that_was_answered() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("catalogue");
-    let mut random = Random(7);
+    let mut random = Rng::with_seed(7);
     let mut possible = vec![NAMES.iter().map(|name| ((*name).to_owned(), (false, false))).collect::<State>()];
     let mut steps_done = 0;
     for run in 0..RUNS {
@@ -113,7 +113,7 @@ fn a_killed_runtime_has_everything_that_was_answered() {
         // On a loaded machine, none may come before a random moment.
         let waited_for = usize::from(run % 5 == 0);
         (0..waited_for).for_each(|_| killed.wait_for("done"));
-        thread::sleep(Duration::from_micros(random.below(30_000)));
+        thread::sleep(Duration::from_micros(random.u64(..30_000)));
         let done = waited_for + killed.kill();
         steps_done += done;
         // The step that was not answered may be done, or half of it: a query ends before its view is dropped.
@@ -148,7 +148,7 @@ fn a_durable_query_goes_on_after_a_kill() {
         define(&mut session, &script);
         start(&mut session, "copied");
     }
-    let mut random = Random(11);
+    let mut random = Rng::with_seed(11);
     let mut written = 0;
     for _ in 0..6 {
         let mut killed = KilledProcess::start("killed::child", FOLDER, Path::new(&at("catalogue")));
@@ -159,7 +159,7 @@ fn a_durable_query_goes_on_after_a_kill() {
                 writeln!(file, "{written}").unwrap();
                 written += 1;
             }
-            thread::sleep(Duration::from_micros(random.below(60_000)));
+            thread::sleep(Duration::from_micros(random.u64(..60_000)));
         }
         killed.kill();
     }

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use fastrand::Rng;
 use tidemill_service::QueryState;
 
-use crate::fed::oracle::Random;
 use crate::fed::until;
 use crate::killed_process::KilledProcess;
 use crate::runtimes::{open_journaled, start};
@@ -58,7 +58,7 @@ fn a_killed_process_has_stopped_what_it_said_and_loses_nothing() {
         define(&mut session, &script);
         ["copied", "total"].into_iter().for_each(|name| start(&mut session, name));
     }
-    let mut random = Random(11);
+    let mut random = Rng::with_seed(11);
     let (mut written, mut state) = (0, vec![QueryState::Running]);
     for kill in 0..kills {
         let mut killed = KilledProcess::start("killed_stops::child", FOLDER, folder);
@@ -70,7 +70,7 @@ fn a_killed_process_has_stopped_what_it_said_and_loses_nothing() {
         // The state after each answer.
         let (mut states, mut steps) = (vec![found], String::new());
         for _ in 0..8 {
-            let (step, next) = match (states[states.len() - 1], random.below(3)) {
+            let (step, next) = match (states[states.len() - 1], random.u64(..3)) {
                 (now, 0) => ("ALTER SINK copied SET (max_latency = '1 s')", now),
                 (QueryState::Running, _) => ("STOP SINK copied", QueryState::Stopped),
                 _ => ("START SINK copied", QueryState::Running),
@@ -84,7 +84,7 @@ fn a_killed_process_has_stopped_what_it_said_and_loses_nothing() {
         for _ in 0..4 {
             append(&source, written..written + 5);
             written += 5;
-            thread::sleep(Duration::from_micros(random.below(40_000)));
+            thread::sleep(Duration::from_micros(random.u64(..40_000)));
         }
         let done = waited_for + killed.kill();
         state = states[done..states.len().min(done + 2)].to_vec();

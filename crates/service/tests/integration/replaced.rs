@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use fastrand::Rng;
 use tidemill_engine::StreamSettings;
 use tidemill_service::{Inherited, QueryState, Reply, Runtime, Session};
 
 use crate::database::Database;
-use crate::fed::oracle::Random;
 use crate::fed::{PATIENCE, Row, until};
 use crate::statements::{define, execute, numbers};
 
@@ -208,19 +208,19 @@ fn a_replaced_sink_has_each_row_once_in_one_form_or_the_other() {
         format!("CREATE OR REPLACE SINK out WITH (path = '{path}') AS SELECT {sign} v AS v FROM s")
     };
     database.start(&mut session, "out", &define_as("0 +").replacen("OR REPLACE ", "", 1));
-    let mut random = Random(5);
+    let mut random = Rng::with_seed(5);
     let mut fed = 0_i64;
     for round in 0..12 {
-        for _ in 0..random.below(20) {
-            let count = random.below(200) as i64 + 1;
+        for _ in 0..random.u64(..20) {
+            let count = random.i64(0..200) + 1;
             database.sources[0].feed((fed + 1..=fed + count).map(|n| (0, n)).collect());
             fed += count;
         }
-        thread::sleep(Duration::from_millis(random.below(20)));
+        thread::sleep(Duration::from_millis(random.u64(..20)));
         let inherited = database.replace(&mut session, &define_as(["0 -", "0 +"][round % 2])).unwrap();
         assert!(matches!(inherited, Inherited::Place(_)), "{inherited:?}");
-        if random.below(3) == 0 {
-            if random.below(2) == 0 {
+        if random.u64(..3) == 0 {
+            if random.u64(..2) == 0 {
                 assert!(runtime.close(PATIENCE).is_empty());
             }
             drop((session, runtime));

@@ -8,18 +8,15 @@ use datafusion::arrow::array::{
     ArrayRef, AsArray, Int64Array, ListArray, RecordBatch, TimestampNanosecondArray,
 };
 use datafusion::arrow::datatypes::{Float64Type, Int64Type};
+use fastrand::Rng;
 use tidemill_connect::memory::MemorySink;
 use tidemill_engine::EventTime;
 use tidemill_sql::{Generator, Planner, Projected, Reply, SourceDefinition, parse};
 
 /// Vectors of this many pseudo-random numbers each.
 fn signals(lengths: &[usize]) -> Vec<Vec<f64>> {
-    let mut state = 7_u64;
-    let mut number = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 11) as f64 / (1_u64 << 53) as f64 * 2.0 - 1.0
-    };
-    lengths.iter().map(|length| (0..*length).map(|_| number()).collect()).collect()
+    let mut random = Rng::with_seed(7);
+    lengths.iter().map(|length| (0..*length).map(|_| random.f64() * 2.0 - 1.0).collect()).collect()
 }
 
 fn table(signals: &[Vec<f64>]) -> RecordBatch {

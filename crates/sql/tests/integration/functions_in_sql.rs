@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use tidemill_sql::{Parameter, ParameterType, Planner, Reply, divide, parse};
+use tidemill_testing::random::Random;
 
 fn execute(planner: &mut Planner, text: &str) -> Result<Option<String>, String> {
     let mut rows = None;
@@ -24,16 +25,6 @@ fn refused(planner: &mut Planner, text: &str) -> String {
     match execute(planner, text) {
         Err(error) => error,
         Ok(_) => panic!("this was accepted: {text}"),
-    }
-}
-
-/// Random numbers, the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % end
     }
 }
 
@@ -60,17 +51,17 @@ const COLUMNS: [&str; 3] = ["a", "b", "c"];
 const PARAMETERS: [&str; 3] = ["c", "a", "b"];
 
 fn tree(random: &mut Random, depth: usize, defined: &[Defined]) -> Tree {
-    match random.below(if depth == 0 { 3 } else { 8 }) {
-        0 | 1 => Tree::Name(random.below(3)),
-        2 => Tree::Number(random.below(7) as i64 - 2),
+    match random.index(if depth == 0 { 3 } else { 8 }) {
+        0 | 1 => Tree::Name(random.index(3)),
+        2 => Tree::Number(random.index(7) as i64 - 2),
         3 | 4 => {
-            let operator = ["+", "-", "*", "/"][random.below(4)];
+            let operator = ["+", "-", "*", "/"][random.index(4)];
             Tree::Joined(operator, Box::new([(); 2].map(|()| tree(random, depth - 1, defined))))
         }
         5 => Tree::Chosen(Box::new([(); 3].map(|()| tree(random, depth - 1, defined)))),
-        _ if defined.is_empty() => Tree::Name(random.below(3)),
+        _ if defined.is_empty() => Tree::Name(random.index(3)),
         _ => {
-            let function = random.below(defined.len());
+            let function = random.index(defined.len());
             let arguments = defined[function].types.iter().map(|_| tree(random, depth - 1, defined));
             Tree::Call(function, arguments.collect())
         }
@@ -112,15 +103,15 @@ fn with_all(body: Tree) -> Tree {
 
 #[test]
 fn a_call_means_its_body() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let (mut answered, mut failed) = (0, 0);
     for _ in 0..12 {
         let mut planner = Planner::new();
         let mut defined: Vec<Defined> = Vec::new();
         for number in 0..3 {
             let body = with_all(tree(&mut random, 2, &defined));
-            let types: Vec<&str> = (0..3).map(|_| TYPES[random.below(4)]).collect();
-            let result = TYPES[random.below(4)];
+            let types: Vec<&str> = (0..3).map(|_| TYPES[random.index(4)]).collect();
+            let result = TYPES[random.index(4)];
             let written = text(&body, &names(PARAMETERS), &defined, false);
             let declared = PARAMETERS.iter().zip(&types).map(|(name, kind)| format!("{name} {kind}"));
             let declared = declared.collect::<Vec<_>>().join(", ");

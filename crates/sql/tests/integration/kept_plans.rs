@@ -1,8 +1,9 @@
 //! A plan that is kept answers what a plan for the values alone would, and reads no more for it.
 
-use crate::cars::{Random, execute, planner, run, shown};
+use crate::cars::{execute, planner, run, shown, some};
 use tidemill_sql::ParameterType::{BigInt, Boolean, Date, Double, Integer, Real, SmallInt, Text, Timestamp};
 use tidemill_sql::{KeptPlan, Parameter, ParameterType, Planner, Reply, Statement, divide};
+use tidemill_testing::random::Random;
 
 /// Queries, and the types of their parameters.
 const QUERIES: [(&str, &[ParameterType]); 34] = [
@@ -97,7 +98,7 @@ fn value(kind: ParameterType, random: &mut Random) -> Parameter {
         Timestamp => format!("1970-01-01 00:0{}:{:02}.5", number % 8, number),
         _ => number.to_string(),
     };
-    Parameter { kind, value: random.some(text) }
+    Parameter { kind, value: some(random, text) }
 }
 
 /// The rows, and what is read for them; or that the query is refused.
@@ -134,7 +135,7 @@ fn a_kept_plan_answers_and_reads_what_a_plan_for_the_values_does() {
         "retain_bytes = '64 MB', key = 'vid', point = 'x, y', fragments = 3, fragment_by = 'vid % 5'",
     ] {
         let mut planner = with_view(options);
-        let mut random = Random(options.len() as u64);
+        let mut random = Random::new(options.len() as u64);
         let (mut answered, mut left) = (0, Vec::new());
         for (text, kinds) in QUERIES {
             let text = if options.contains("point") {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidemill_sql::Planner;
+use tidemill_testing::random::Random;
 
-use crate::cars::{CYCLE_ROWS, ROWS, Random, execute, explained, lines, planner, run};
+use crate::cars::{CYCLE_ROWS, ROWS, execute, explained, lines, planner, run};
 use crate::counted_turns::Counted;
 
 /// The table `plain` is read so many rows at a time.
@@ -104,7 +105,7 @@ fn queries_over_a_view_answer_as_over_a_table() {
         let view = format!("CREATE MATERIALIZED VIEW recent AS SELECT *{point} FROM cars{with}");
         execute(&mut planner, &view).unwrap();
         run(&mut planner);
-        let mut random = Random(options.len() as u64);
+        let mut random = Random::new(options.len() as u64);
         for _ in 0..12 {
             let query = query(&mut random);
             compare(&mut planner, &query, None);

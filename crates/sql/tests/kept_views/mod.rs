@@ -1,7 +1,6 @@
 //! What views keep on the disk: over random histories, with kills, losses of power and full disks between any two changes of the
 //! disk, a view has after each restart the rows that a plain list says, and nothing is left that it does not need.
 
-use tidemill_testing::fault_disk;
 mod rows;
 
 use std::collections::BTreeSet;
@@ -10,9 +9,10 @@ use std::sync::Arc;
 
 use tidemill_engine::{Cause, Fault, Journal, Medium, Sink};
 use tidemill_store::{Contents, FragmentBy, Fragmentation, Retention, StoreConfig, StoreReader, StoreSink};
+use tidemill_testing::fault_disk::FaultDisk;
+use tidemill_testing::random::Random;
 
 use super::DurableView;
-use fault_disk::{FaultDisk, Random};
 use rows::{Row, commit, config, newest_rows, random_rows, rows_of, shown};
 
 const FOLDER: &str = "/query";
@@ -39,7 +39,7 @@ fn chunk_files(disk: &FaultDisk) -> BTreeSet<PathBuf> {
 /// A disk with the same files, which has nothing in common with this one.
 fn copied(disk: &FaultDisk) -> FaultDisk {
     disk.sync_folder(Path::new(FOLDER)).unwrap();
-    disk.power_loss(&mut Random(0))
+    disk.power_loss(&mut Random::new(0))
 }
 
 /// Checks that a restart would remove nothing: all files are named.
@@ -57,7 +57,7 @@ fn fragmentation(random: &mut Random) -> Option<Fragmentation> {
 
 /// Runs a view through random cycles, snapshots and ends of the process. It may be divided otherwise after each.
 fn check_history(seed: u64, contents: Contents) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     // A chunk of a stream is complete when it covers 100 units of time, and no row is old enough to be dropped; one of a
     // table at 2 KiB.
     let (time, bytes_max) = match contents {
@@ -138,7 +138,7 @@ fn a_table_that_ends_at_any_moment_has_what_it_had() {
 
 /// A view that drops old rows and is restarted often continues like one that never ends.
 fn check_retention(seed: u64, contents: Contents, fragments: Option<Fragmentation>) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let time = (contents == Contents::AllRows).then_some(90);
     let retention = Retention { time, bytes_max: 1 << 16, versions_max: 7, ..Retention::default() };
     let config = config(contents, retention, fragments);
@@ -187,7 +187,7 @@ fn kept_view(name: &str, disk: &FaultDisk) -> StoreConfig {
     let config = config(Contents::AllRows, retention, None);
     let mut view = View::open(disk, name, &config).unwrap();
     for cycle in 0..50 {
-        commit(&mut view.view, cycle, &random_rows(&mut Random(cycle), cycle as i64 * 10)).unwrap();
+        commit(&mut view.view, cycle, &random_rows(&mut Random::new(cycle), cycle as i64 * 10)).unwrap();
         if cycle % 20 == 19 {
             view.view.record().unwrap();
         }

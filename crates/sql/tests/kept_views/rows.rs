@@ -10,7 +10,7 @@ use tidemill_engine::arrow::schema::{DataType, Field, Schema};
 use tidemill_engine::{Batch, Cause, Cut, CycleOutput, ManualClock, Sink};
 use tidemill_store::{Contents, Fragmentation, Retention, StoreConfig, StoreReader};
 
-use super::fault_disk::Random;
+use tidemill_testing::random::Random;
 
 /// A car, a time, and a text.
 pub type Row = (i64, i64, String);

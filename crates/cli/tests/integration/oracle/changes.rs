@@ -10,7 +10,7 @@ use super::view::View;
 impl Run {
     /// A view that may be changed.
     pub fn changeable(&mut self) -> usize {
-        Run::FIXED + self.random.below(self.views.len() - Run::FIXED)
+        Run::FIXED + self.random.index(self.views.len() - Run::FIXED)
     }
 
     /// Stops a view. Rows come meanwhile, and sometimes the server ends. Then it continues behind its last commit.
@@ -21,9 +21,9 @@ impl Run {
         self.execute(&format!("STOP MATERIALIZED VIEW {}", view.name));
         let rows = format!("SELECT {} FROM {}", view.names(), view.name);
         let before = self.client.query(&rows).expect("it answers");
-        let requests = 1 + self.random.below(6) as u64;
+        let requests = 1 + self.random.index(6) as u64;
         self.gate(requests);
-        std::thread::sleep(Duration::from_millis(self.random.below(60) as u64));
+        std::thread::sleep(Duration::from_millis(self.random.index(60) as u64));
         let may_end = self.random.is_once_in(3);
         if may_end {
             self.kill();
@@ -71,7 +71,7 @@ impl Run {
         if divided.is_empty() {
             return;
         }
-        let at = divided[self.random.below(divided.len())];
+        let at = divided[self.random.index(divided.len())];
         let count = another_count(&mut self.random);
         let view = &mut self.views[at];
         for option in view.options.iter_mut().filter(|option| option.starts_with("fragments")) {

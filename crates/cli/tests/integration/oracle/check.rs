@@ -38,7 +38,7 @@ impl Run {
             self.counts.refused += 1;
             return;
         }
-        let back = self.random.below((range.1 - range.0 + 1) as usize) as i64;
+        let back = self.random.index((range.1 - range.0 + 1) as usize) as i64;
         let cycle = (range.1 - if self.random.is_once_in(2) { back } else { back % 3 }) as u64;
         let suffix = format!(" AS OF CYCLE {cycle}");
         let Some(cut) = self.read_cut(&suffix) else { return };
@@ -46,7 +46,7 @@ impl Run {
             let text = question.ours.clone() + &suffix;
             let Some(answer) = self.compare(cut, &question, &text) else { continue };
             if self.kept.len() == KEPT_MAX {
-                self.kept.swap_remove(self.random.below(KEPT_MAX));
+                self.kept.swap_remove(self.random.index(KEPT_MAX));
             }
             let is_ordered = question.is_ordered;
             self.kept.push(Kept { cycle, text, answer, is_ordered, kills: self.kills });
@@ -162,7 +162,7 @@ impl Run {
     /// Repeats this many of the questions whose answers were kept.
     pub fn repeat(&mut self, count: usize) {
         for _ in 0..count.min(self.kept.len()) {
-            let at = if count < self.kept.len() { self.random.below(self.kept.len()) } else { 0 };
+            let at = if count < self.kept.len() { self.random.index(self.kept.len()) } else { 0 };
             let kept = self.kept.swap_remove(at);
             let again = self.client.query(&kept.text).expect("the server answers");
             match again.values() {

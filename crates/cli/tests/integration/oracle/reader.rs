@@ -22,16 +22,16 @@ impl Question {
 
 /// A question over some of the views.
 pub fn question(random: &mut Random, views: &[View]) -> Question {
-    let view = &views[random.below(views.len())];
+    let view = &views[random.index(views.len())];
     let whole: Vec<&View> = views.iter().filter(|view| view.recent_seconds.is_none()).collect();
-    let other = whole[random.below(whole.len())];
+    let other = whole[random.index(whole.len())];
     if let Some(seconds) = view.recent_seconds {
         return recent(random, view, seconds);
     }
     if view.is_store && random.is_once_in(2) {
         return stored(random, view);
     }
-    match random.below(12) {
+    match random.index(12) {
         0 => Question::same(format!("SELECT {} FROM {}", view.names(), view.name), false, &[view]),
         1 | 2 => Question::same(
             format!("SELECT {} FROM {} WHERE {}", view.names(), view.name, conditions(random, view, "")),
@@ -60,7 +60,7 @@ fn recent(random: &mut Random, view: &View, seconds: u32) -> Question {
     let condition = format!(" AND {}", conditions(random, view, ""));
     rows_of_last(
         view,
-        1 + random.below(seconds as usize) as u32,
+        1 + random.index(seconds as usize) as u32,
         if random.is_once_in(2) { &condition } else { "" },
     )
 }
@@ -75,7 +75,7 @@ fn rows_of_last(view: &View, seconds: u32, condition: &str) -> Question {
 
 fn conditions(random: &mut Random, view: &View, qualifier: &str) -> String {
     let one = condition(random, view, qualifier);
-    match random.below(4) {
+    match random.index(4) {
         0 => format!("{one} AND {}", condition(random, view, qualifier)),
         1 => format!("({one} OR {})", condition(random, view, qualifier)),
         _ => one,
@@ -83,24 +83,24 @@ fn conditions(random: &mut Random, view: &View, qualifier: &str) -> String {
 }
 
 fn condition(random: &mut Random, view: &View, qualifier: &str) -> String {
-    let (name, kind) = &view.columns[random.below(view.columns.len())];
+    let (name, kind) = &view.columns[random.index(view.columns.len())];
     let column = format!("{qualifier}{name}");
     let comparison = random.one_of(&["=", "<", "<=", ">", ">=", "<>"]);
-    match (random.below(6), kind) {
+    match (random.index(6), kind) {
         (0, _) => format!("{column} IS NOT NULL"),
         (1, _) => format!("{column} IS NULL"),
         (2, Kind::Int) => format!("{column} IN (0, 1, 2, 3, 50)"),
         (3, Kind::Int) => format!("{column} % 2 = 0"),
-        (_, Kind::Int) => format!("{column} {comparison} {}", random.below(40)),
-        (_, Kind::Float) => format!("{column} {comparison} {}.25", random.below(40) as i64 - 10),
-        (_, Kind::Decimal) => format!("{column} {comparison} {}.5", random.below(20)),
+        (_, Kind::Int) => format!("{column} {comparison} {}", random.index(40)),
+        (_, Kind::Float) => format!("{column} {comparison} {}.25", random.index(40) as i64 - 10),
+        (_, Kind::Decimal) => format!("{column} {comparison} {}.5", random.index(20)),
         (2, Kind::Text) => format!("{column} LIKE 'a%'"),
         (_, Kind::Text) => format!("{column} {comparison} 'ab'"),
         (_, Kind::Time) => {
             format!(
                 "{column} {comparison} TIMESTAMP '2026-01-01 00:0{}:{}0'",
-                random.below(4),
-                random.below(6)
+                random.index(4),
+                random.index(6)
             )
         }
         (_, Kind::Bool) => column,
@@ -109,7 +109,7 @@ fn condition(random: &mut Random, view: &View, qualifier: &str) -> String {
 
 /// The first rows in a total order, but for rows that are equal.
 fn ordered(random: &mut Random, view: &View) -> Question {
-    let first = random.below(view.columns.len());
+    let first = random.index(view.columns.len());
     let order: Vec<String> = (0..view.columns.len())
         .map(|at| {
             let (name, _) = &view.columns[(first + at) % view.columns.len()];
@@ -117,10 +117,10 @@ fn ordered(random: &mut Random, view: &View) -> Question {
             format!("{name} {direction} NULLS {}", random.one_of(&["FIRST", "LAST"]))
         })
         .collect();
-    let limit = match random.below(3) {
+    let limit = match random.index(3) {
         0 => String::new(),
-        1 => format!(" LIMIT {}", 1 + random.below(9)),
-        _ => format!(" LIMIT {} OFFSET {}", 1 + random.below(9), random.below(30)),
+        1 => format!(" LIMIT {}", 1 + random.index(9)),
+        _ => format!(" LIMIT {} OFFSET {}", 1 + random.index(9), random.index(30)),
     };
     let filter =
         if random.is_once_in(2) { format!(" WHERE {}", conditions(random, view, "")) } else { String::new() };
@@ -132,8 +132,8 @@ fn ordered(random: &mut Random, view: &View) -> Question {
 }
 
 fn grouped(random: &mut Random, view: &View) -> Question {
-    let (key, _) = &view.columns[random.below(view.columns.len())];
-    let (column, kind) = &view.columns[random.below(view.columns.len())];
+    let (key, _) = &view.columns[random.index(view.columns.len())];
+    let (column, kind) = &view.columns[random.index(view.columns.len())];
     let mut aggregates =
         format!("count(*) AS rows, count({column}) AS some, count(DISTINCT {column}) AS values_of");
     match kind {
@@ -146,7 +146,7 @@ fn grouped(random: &mut Random, view: &View) -> Question {
     }
     let filter =
         if random.is_once_in(3) { format!(" WHERE {}", conditions(random, view, "")) } else { String::new() };
-    let text = match random.below(3) {
+    let text = match random.index(3) {
         0 => format!("SELECT {aggregates} FROM {}{filter}", view.name),
         1 => format!(
             "SELECT {key}, {aggregates} FROM {}{filter} GROUP BY {key} HAVING count(*) > 1",
@@ -164,13 +164,13 @@ fn common<'a>(random: &mut Random, one: &'a View, other: &'a View) -> Option<(&'
         let same = other.columns.iter().filter(|(_, of_other)| of_other == kind && *kind != Kind::Float);
         pairs.extend(same.map(|(of_other, _)| (name.as_str(), of_other.as_str(), *kind)));
     }
-    (!pairs.is_empty()).then(|| pairs[random.below(pairs.len())])
+    (!pairs.is_empty()).then(|| pairs[random.index(pairs.len())])
 }
 
 fn joined(random: &mut Random, one: &View, other: &View) -> Question {
     let Some((left, right, _)) = common(random, one, other) else { return grouped(random, one) };
-    let (shown, _) = &one.columns[random.below(one.columns.len())];
-    let (other_shown, _) = &other.columns[random.below(other.columns.len())];
+    let (shown, _) = &one.columns[random.index(one.columns.len())];
+    let (other_shown, _) = &other.columns[random.index(other.columns.len())];
     let word = random.one_of(&["JOIN", "LEFT JOIN", "FULL JOIN"]);
     let from = format!("{} AS a {word} {} AS b ON a.{left} = b.{right}", one.name, other.name);
     let filter = if random.is_once_in(2) {
@@ -178,7 +178,7 @@ fn joined(random: &mut Random, one: &View, other: &View) -> Question {
     } else {
         String::new()
     };
-    let text = match random.below(3) {
+    let text = match random.index(3) {
         0 => format!(
             "SELECT count(*) AS pairs, count(a.{shown}) AS some, count(b.{other_shown}) AS others FROM {from}{filter}"
         ),
@@ -200,7 +200,7 @@ fn set(random: &mut Random, one: &View, other: &View) -> Question {
 fn subquery(random: &mut Random, one: &View, other: &View) -> Question {
     let Some((left, right, kind)) = common(random, one, other) else { return ordered(random, one) };
     let (names, one_name, other_name) = (one.names(), &one.name, &other.name);
-    let text = match (random.below(3), kind) {
+    let text = match (random.index(3), kind) {
         (0, Kind::Int | Kind::Decimal | Kind::Time) => {
             format!("SELECT {names} FROM {one_name} WHERE {left} >= (SELECT max({right}) FROM {other_name})")
         }
@@ -214,7 +214,7 @@ fn subquery(random: &mut Random, one: &View, other: &View) -> Question {
 }
 
 fn ranked(random: &mut Random, view: &View) -> Question {
-    let (key, _) = &view.columns[random.below(view.columns.len())];
+    let (key, _) = &view.columns[random.index(view.columns.len())];
     let order: Vec<String> = view.columns.iter().map(|(name, _)| format!("{name} NULLS LAST")).collect();
     let text = format!(
         "SELECT {}, place FROM (SELECT *, row_number() OVER (PARTITION BY {key} ORDER BY {}) AS place FROM {}) AS \
@@ -223,7 +223,7 @@ fn ranked(random: &mut Random, view: &View) -> Question {
         view.names(),
         order.join(", "),
         view.name,
-        1 + random.below(3)
+        1 + random.index(3)
     );
     Question::same(text, false, &[view])
 }
@@ -231,7 +231,7 @@ fn ranked(random: &mut Random, view: &View) -> Question {
 /// By key, box, distance and time, in the words that the store answers by itself.
 fn stored(random: &mut Random, view: &View) -> Question {
     let name = &view.name;
-    let (x, y) = (random.below(40) as f64 / 2.0, random.below(40) as f64 / 2.0);
+    let (x, y) = (random.index(40) as f64 / 2.0, random.index(40) as f64 / 2.0);
     let distance = format!("sqrt((x - {x}) * (x - {x}) + (y - {y}) * (y - {y}))");
     let views = vec![name.clone()];
     let both = |ours: String, duckdb: String, is_ordered| Question {
@@ -241,10 +241,10 @@ fn stored(random: &mut Random, view: &View) -> Question {
         views: views.clone(),
     };
     let columns = "n, ts, k, v, x, y";
-    let more = if random.is_once_in(2) { format!(" AND k = {}", random.below(6)) } else { String::new() };
-    match random.below(5) {
+    let more = if random.is_once_in(2) { format!(" AND k = {}", random.index(6)) } else { String::new() };
+    match random.index(5) {
         0 => {
-            let text = format!("SELECT {columns} FROM {name} WHERE k = {}", random.below(7));
+            let text = format!("SELECT {columns} FROM {name} WHERE k = {}", random.index(7));
             both(text.clone(), text, false)
         }
         1 => {
@@ -278,8 +278,8 @@ fn stored(random: &mut Random, view: &View) -> Question {
                 "SELECT {columns} FROM {name} WHERE ts > TIMESTAMP '2026-01-01 00:00:{}' AND ts <= TIMESTAMP \
                  '2026-01-01 \
                  00:0{}:30'{more}",
-                10 + random.below(50),
-                1 + random.below(5)
+                10 + random.index(50),
+                1 + random.index(5)
             );
             both(text.clone(), text, false)
         }

@@ -40,7 +40,7 @@ pub struct Rows {
 impl Rows {
     pub fn new(seed: u64, source: u64) -> Rows {
         let scale = if seed.is_multiple_of(4) { 12 } else { 1 };
-        Rows { random: Random::new(seed, 1000 + source), scale, next: 0, time_ms: 10_000 }
+        Rows { random: Random::of_stream(seed, 1000 + source), scale, next: 0, time_ms: 10_000 }
     }
 
     /// The next rows, some of which are like rows before them but for their number.
@@ -55,10 +55,10 @@ impl Rows {
 
     fn row(&mut self) -> Sent {
         let random = &mut self.random;
-        self.time_ms += [0, 0, 100, 100, 300, 700][random.below(6)];
-        let back_ms = match random.below(12) {
-            0 => 500 + 100 * random.below(15) as i64,
-            1 => 100 * random.below(60) as i64,
+        self.time_ms += [0, 0, 100, 100, 300, 700][random.index(6)];
+        let back_ms = match random.index(12) {
+            0 => 500 + 100 * random.index(15) as i64,
+            1 => 100 * random.index(60) as i64,
             _ => 0,
         };
         let some = |random: &mut Random| !random.is_once_in(8);
@@ -67,15 +67,15 @@ impl Rows {
         Sent {
             n,
             at_ms: self.time_ms - back_ms,
-            k: some(random).then(|| random.below(6) as i64),
+            k: some(random).then(|| random.index(6) as i64),
             g: some(random).then(|| random.one_of(WORDS)),
-            v: some(random).then(|| random.below(201) as i64 - 100),
+            v: some(random).then(|| random.index(201) as i64 - 100),
             // Their sums are exact in any order.
-            d: some(random).then(|| random.below(400) as f64 / 4.0 - 50.0),
-            p: some(random).then(|| random.below(2000) as i64 - 700),
+            d: some(random).then(|| random.index(400) as f64 / 4.0 - 50.0),
+            p: some(random).then(|| random.index(2000) as i64 - 700),
             b: some(random).then(|| random.is_once_in(2)),
-            x: random.below(40) as f64 / 2.0,
-            y: random.below(40) as f64 / 2.0,
+            x: random.index(40) as f64 / 2.0,
+            y: random.index(40) as f64 / 2.0,
         }
     }
 }

@@ -108,7 +108,7 @@ impl Run {
         let (gate, restarts) = (Arc::new(Gate::default()), Arc::new(Restarts::default()));
         let mut run = Run {
             seed,
-            random: Random::new(seed, 1),
+            random: Random::of_stream(seed, 1),
             folder,
             client,
             opinion,
@@ -189,7 +189,7 @@ impl Run {
     pub fn check(mut self, size: Size) -> Counts {
         for kill in 0..=size.kills {
             for _ in 0..size.checks {
-                self.gate.open(1 + self.random.below(6) as u64);
+                self.gate.open(1 + self.random.index(6) as u64);
                 self.check_once();
             }
             if kill < size.kills {
@@ -217,7 +217,7 @@ impl Run {
     }
 
     fn check_once(&mut self) {
-        match self.random.below(25) {
+        match self.random.index(25) {
             0 => self.add_view(),
             1 => self.drop_view(),
             2 => self.replace_view(),
@@ -273,11 +273,11 @@ impl Run {
     /// Ends the server at any moment, mostly by killing it, sometimes within a definition, sometimes once more while it starts.
     pub fn kill(&mut self) {
         let defining = self.random.is_once_in(3).then(|| self.begin_definition());
-        std::thread::sleep(Duration::from_millis(self.random.below(80) as u64));
+        std::thread::sleep(Duration::from_millis(self.random.index(80) as u64));
         self.note_answers();
         self.server.end_by(if self.random.is_once_in(5) { "TERM" } else { "KILL" });
         while self.random.is_once_in(4) {
-            self.server.start_and_kill(Duration::from_millis(self.random.below(400) as u64));
+            self.server.start_and_kill(Duration::from_millis(self.random.index(400) as u64));
         }
         self.server.restart();
         self.restarts.count();

@@ -15,12 +15,12 @@ impl Run {
         if views.is_empty() {
             return;
         }
-        let view = &views[self.random.below(views.len())];
+        let view = &views[self.random.index(views.len())];
         let (name, names) = (&view.name, view.names());
         // Later versions have later rows, so they are not asked for.
         let newest = self.rows_of(&format!("SELECT max(ts) AS ts FROM {name}"));
         let Some(newest_ms) = newest.and_then(|rows| milliseconds(&rows[0][0])) else { return };
-        let time_ms = newest_ms - 100 * (1 + self.random.below(40) as i64);
+        let time_ms = newest_ms - 100 * (1 + self.random.index(40) as i64);
         let statement = format!("SELECT {names} FROM {name} AS OF TIMESTAMP '{}'", time(time_ms));
         let Some(rows) = self.rows_of(&statement) else { return };
         let cut = self.cut_now();

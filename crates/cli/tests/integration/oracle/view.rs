@@ -152,7 +152,7 @@ const KEYS: &[(&str, Kind)] = &[
 
 /// ` WHERE ...` or nothing.
 pub fn filter(random: &mut Random) -> String {
-    match random.below(3) {
+    match random.index(3) {
         0 => format!(" WHERE {}", random.one_of(CONDITIONS)),
         1 => format!(" WHERE {} AND {}", condition(random), condition(random)),
         _ => String::new(),
@@ -166,7 +166,7 @@ pub fn condition(random: &mut Random) -> String {
 /// Aggregates with names, each with a comma before it.
 pub fn aggregates(random: &mut Random, columns: &mut Vec<(String, Kind)>) -> String {
     let mut text = String::new();
-    for number in 0..2 + random.below(3) {
+    for number in 0..2 + random.index(3) {
         let (aggregate, kind) = random.one_of(AGGREGATES);
         text += &format!(", {aggregate} AS a{number}");
         columns.push((format!("a{number}"), kind));
@@ -177,7 +177,7 @@ pub fn aggregates(random: &mut Random, columns: &mut Vec<(String, Kind)>) -> Str
 /// Keys of groups with their names, each with a comma behind it, and the expressions alone.
 fn keys(random: &mut Random, columns: &mut Vec<(String, Kind)>) -> (String, String) {
     let (mut named, mut plain) = (String::new(), Vec::new());
-    for number in 0..1 + random.below(2) {
+    for number in 0..1 + random.index(2) {
         let (key, kind) = random.one_of(KEYS);
         named += &format!("{key} AS g{number}, ");
         plain.push(key);
@@ -217,7 +217,7 @@ pub fn rows(random: &mut Random) -> Query {
 /// Groups, or one row of all.
 pub fn groups(random: &mut Random) -> Query {
     let mut columns = Vec::new();
-    let (named, plain) = match random.below(5) {
+    let (named, plain) = match random.index(5) {
         0 => (String::new(), String::new()),
         _ => keys(random, &mut columns),
     };

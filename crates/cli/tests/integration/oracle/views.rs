@@ -8,7 +8,7 @@ use tidemill_testing::random::Random;
 /// A random view of this name. `table` has the last row of each key of a source.
 pub fn random(random: &mut Random, name: &str, table: &View) -> View {
     let of = |query: Query| View::new(name, query);
-    let mut view = match random.below(18) {
+    let mut view = match random.index(18) {
         0 => of(view::rows(random)),
         1..4 => of(view::groups(random)),
         4 => of(view::distinct(random)),

@@ -64,7 +64,7 @@ fn grouped_windows(random: &mut Random, ours: &str, duckdb: &str, watermark: &st
 pub fn top(random: &mut Random) -> Query {
     let source = timed(random);
     let (size_ms, places, order) =
-        (random.one_of(&[2000, 5000]), 1 + random.below(3), random.one_of(&["DESC", ""]));
+        (random.one_of(&[2000, 5000]), 1 + random.index(3), random.one_of(&["DESC", ""]));
     let columns = vec![
         named("window_end", Kind::Time),
         named("k", Kind::Int),

@@ -12,6 +12,7 @@ use tidemill_connect::file::{
     DirectorySink, DirectorySinkSettings, FileFormat, FileSink, FileSinkSettings, SyncPolicy,
 };
 use tidemill_core::{Cause, Fault, Sink};
+use tidemill_testing::random::Random;
 
 use crate::sinks::support::{commit_one, schema, text_of};
 
@@ -86,13 +87,10 @@ fn in_child() {
 
 /// Rows that compress badly.
 fn noise(cycle: u64) -> RecordBatch {
-    let mut state = cycle + 1;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state ^ (state >> 29)
-    };
-    let keys: StringArray = (0..1000).map(|_| Some(format!("{:016x}{:016x}", next(), next()))).collect();
-    let values: Int64Array = (0..1000).map(|_| Some(next() as i64)).collect();
+    let mut random = Random::new(cycle);
+    let keys: StringArray =
+        (0..1000).map(|_| Some(format!("{:016x}{:016x}", random.next(), random.next()))).collect();
+    let values: Int64Array = (0..1000).map(|_| Some(random.next() as i64)).collect();
     RecordBatch::try_new(schema(), vec![Arc::new(keys), Arc::new(values)]).unwrap()
 }
 

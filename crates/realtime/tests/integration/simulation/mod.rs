@@ -3,10 +3,9 @@
 //! `TIDEMILL_REALTIME_SYSTEMS=20000 cargo test -p tidemill-realtime --test integration simulation -- --nocapture` tries more.
 
 mod affinity;
-mod random;
 mod simulator;
 
-use random::Random;
+use fastrand::Rng;
 use simulator::{Behaviour, Run, Server, System, Thread};
 use tidemill_realtime::analysis::{
     Arrivals, Completion, DeferrableServer, Interference, PeriodicTask, Processors, Release, Stream, admit,
@@ -17,45 +16,45 @@ fn systems() -> u64 {
     std::env::var("TIDEMILL_REALTIME_SYSTEMS").ok().and_then(|count| count.parse().ok()).unwrap_or(1500)
 }
 
-fn a_system(random: &mut Random, processors: u64) -> System {
-    let threads = (0..random.between(0, 3)).map(|_| {
-        let period = random.between(8, 60);
-        Thread { period, cost: random.between(1, period / 4), jitter: random.between(0, period / 2) }
+fn a_system(random: &mut Rng, processors: u64) -> System {
+    let threads = (0..random.u64(0..=3)).map(|_| {
+        let period = random.u64(8..=60);
+        Thread { period, cost: random.u64(1..=period / 4), jitter: random.u64(0..=period / 2) }
     });
     let threads = threads.collect();
-    let a_server = |random: &mut Random| {
-        let period = random.between(10, 60);
-        Server { period, capacity: random.between(1, period / 3) }
+    let a_server = |random: &mut Rng| {
+        let period = random.u64(10..=60);
+        Server { period, capacity: random.u64(1..=period / 3) }
     };
-    let servers = (0..random.between(0, 1)).map(|_| a_server(random)).collect();
-    let wide = |random: &mut Random| {
-        let period = random.between(10, 60);
-        Server { period, capacity: random.between(period / 2, period - 1) }
+    let servers = (0..random.u64(0..=1)).map(|_| a_server(random)).collect();
+    let wide = |random: &mut Rng| {
+        let period = random.u64(10..=60);
+        Server { period, capacity: random.u64(period / 2..=period - 1) }
     };
-    let budget = random.one_in(3).then(|| wide(random));
+    let budget = (random.u64(..3) == 0).then(|| wide(random));
     // The bound for several processors needs to know when each of them has ended.
-    let mates = (0..if processors == 1 { random.between(0, 2) } else { 0 }).map(|_| {
-        let period = random.between(10, 80);
-        Thread { period, cost: random.between(1, period / 5), jitter: random.between(0, period) }
+    let mates = (0..if processors == 1 { random.u64(0..=2) } else { 0 }).map(|_| {
+        let period = random.u64(10..=80);
+        Thread { period, cost: random.u64(1..=period / 5), jitter: random.u64(0..=period) }
     });
     let mates = mates.collect();
-    let burst = if random.one_in(2) { 1 } else { random.between(1, 5) };
-    let buffer = if random.one_in(2) { random.between(1, 6) } else { 1000 };
+    let burst = if random.u64(..2) == 0 { 1 } else { random.u64(1..=5) };
+    let buffer = if random.u64(..2) == 0 { random.u64(1..=6) } else { 1000 };
     System {
         processors,
         threads,
         servers,
         mates,
         budget,
-        blocking: if random.one_in(3) { random.between(1, 6) } else { 0 },
+        blocking: if random.u64(..3) == 0 { random.u64(1..=6) } else { 0 },
         burst,
-        exact: random.one_in(3),
-        gap: random.between(4, 80),
-        event_cost: random.between(1, 8),
-        batch_cost: if random.one_in(3) { random.between(1, 4) } else { 0 },
-        interval: if random.one_in(5) { 0 } else { random.between(0, 90) },
+        exact: random.u64(..3) == 0,
+        gap: random.u64(4..=80),
+        event_cost: random.u64(1..=8),
+        batch_cost: if random.u64(..3) == 0 { random.u64(1..=4) } else { 0 },
+        interval: if random.u64(..5) == 0 { 0 } else { random.u64(0..=90) },
         buffer,
-        periodic: random.one_in(4),
+        periodic: random.u64(..4) == 0,
     }
 }
 
@@ -104,7 +103,7 @@ fn worst_seen(system: &System, completion: Completion, seed: u64) -> u64 {
 fn never_exceeded(processors: u64, completion: Completion) -> Vec<f64> {
     let mut reached = Vec::new();
     for seed in 0..systems() {
-        let system = a_system(&mut Random::new(seed), processors);
+        let system = a_system(&mut Rng::with_seed(seed), processors);
         let (stream, release, on) = analysed(&system, completion);
         let Ok(bound) = latency_bound(&stream, &release, &on) else { continue };
         let worst = worst_seen(&system, completion, seed);
@@ -159,9 +158,9 @@ fn on_several_processors_no_batch_is_later_than_its_bound() {
 fn who_is_admitted_keeps_the_deadline() {
     let (mut admitted, mut refused) = (0, 0);
     for seed in 0..systems() {
-        let mut random = Random::new(seed + 1_000_000);
+        let mut random = Rng::with_seed(seed + 1_000_000);
         let mut system = a_system(&mut random, 1);
-        let deadline = random.between(5, 200);
+        let deadline = random.u64(5..=200);
         let (stream, _, on) = analysed(&system, Completion::Batch);
         let Ok(admission) = admit(&stream, &on, deadline) else {
             refused += 1;
@@ -181,9 +180,9 @@ fn who_is_admitted_keeps_the_deadline() {
 }
 
 /// Migrating tasks under global fixed priorities, moment by moment.
-fn worst_responses(tasks: &[PeriodicTask], processors: usize, random: &mut Random) -> Vec<u64> {
+fn worst_responses(tasks: &[PeriodicTask], processors: usize, random: &mut Rng) -> Vec<u64> {
     let mut worst = vec![0; tasks.len()];
-    let mut next: Vec<u64> = tasks.iter().map(|task| random.between(0, task.work.period_ns)).collect();
+    let mut next: Vec<u64> = tasks.iter().map(|task| random.u64(0..=task.work.period_ns)).collect();
     let mut jobs: Vec<std::collections::VecDeque<(u64, u64)>> =
         tasks.iter().map(|_| Default::default()).collect();
     for now in 0..4000 {
@@ -191,7 +190,7 @@ fn worst_responses(tasks: &[PeriodicTask], processors: usize, random: &mut Rando
         for (index, task) in tasks.iter().enumerate() {
             if next[index] <= now {
                 jobs[index].push_back((now, task.work.cost_ns));
-                next[index] += task.work.period_ns + if random.one_in(4) { random.between(0, 5) } else { 0 };
+                next[index] += task.work.period_ns + if random.u64(..4) == 0 { random.u64(0..=5) } else { 0 };
             }
             let Some((released, left)) = jobs[index].front_mut().filter(|_| free > 0) else { continue };
             (free, *left) = (free - 1, *left - 1);
@@ -208,12 +207,12 @@ fn worst_responses(tasks: &[PeriodicTask], processors: usize, random: &mut Rando
 fn no_migrating_task_is_later_than_its_bound() {
     let mut checked = 0;
     for seed in 0..systems() {
-        let mut random = Random::new(seed + 2_000_000);
-        let processors = random.between(2, 3);
-        let tasks: Vec<_> = (0..random.between(2, 6))
+        let mut random = Rng::with_seed(seed + 2_000_000);
+        let processors = random.u64(2..=3);
+        let tasks: Vec<_> = (0..random.u64(2..=6))
             .map(|_| {
-                let period = random.between(6, 50);
-                let work = Interference::periodic("task", period, random.between(1, period / 2));
+                let period = random.u64(6..=50);
+                let work = Interference::periodic("task", period, random.u64(1..=period / 2));
                 PeriodicTask { deadline_ns: period, work, processor: 0 }
             })
             .collect();

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::simulation::random::Random;
+use fastrand::Rng;
 
 /// A thread above the stream.
 #[derive(Clone, Debug)]
@@ -99,20 +99,20 @@ pub struct Run<'a> {
 
 impl<'a> Run<'a> {
     pub fn new(system: &'a System, behaviour: Behaviour, seed: u64) -> Self {
-        let mut random = Random::new(seed);
+        let mut random = Rng::with_seed(seed);
         let mut started = |thread: &Thread| {
-            let due = random.between(0, 2 * thread.period);
+            let due = random.u64(0..=2 * thread.period);
             ThreadState { thread: thread.clone(), due, released: due, jobs: VecDeque::new() }
         };
         let threads = system.threads.iter().map(&mut started).collect();
         let mates = system.mates.iter().map(&mut started).collect();
         let mut server = |server: &Server| {
-            let refill = random.between(0, server.period);
+            let refill = random.u64(0..=server.period);
             ServerState { server: *server, refill, left: server.capacity, wants: false }
         };
         let servers = system.servers.iter().map(&mut server).collect();
         let budget = system.budget.as_ref().map(&mut server);
-        let next_burst = random.between(0, 50);
+        let next_burst = random.u64(0..=50);
         Run {
             system,
             behaviour,
@@ -150,7 +150,7 @@ impl<'a> Run<'a> {
                 if self.behaviour.greedy {
                     self.system.blocking
                 } else {
-                    self.random.between(0, self.system.blocking)
+                    self.random.u64(0..=self.system.blocking)
                 }
             });
         } else {
@@ -196,12 +196,12 @@ impl<'a> Run<'a> {
         let greedy = self.behaviour.greedy;
         for state in self.threads.iter_mut().chain(&mut self.mates) {
             while state.released <= now {
-                let cost = if greedy { state.thread.cost } else { self.random.between(1, state.thread.cost) };
+                let cost = if greedy { state.thread.cost } else { self.random.u64(1..=state.thread.cost) };
                 state.jobs.push_back(Job { left: cost });
                 // Late once, then in time, is the worst: jobs back to back.
                 state.due += state.thread.period;
                 let late =
-                    if self.random.one_in(2) { 0 } else { self.random.between(0, state.thread.jitter) };
+                    if self.random.u64(..2) == 0 { 0 } else { self.random.u64(0..=state.thread.jitter) };
                 state.released = state.due + late;
             }
         }
@@ -213,7 +213,7 @@ impl<'a> Run<'a> {
                 state.left = state.server.capacity;
                 state.refill += state.server.period;
             }
-            if self.random.one_in(7) {
+            if self.random.u64(..7) == 0 {
                 state.wants = !state.wants;
             }
         }
@@ -224,19 +224,19 @@ impl<'a> Run<'a> {
             return;
         }
         let System { burst, exact, gap, event_cost, .. } = *self.system;
-        let events = if exact || (self.behaviour.greedy && !self.random.one_in(8)) {
+        let events = if exact || (self.behaviour.greedy && self.random.u64(..8) != 0) {
             burst
         } else {
-            self.random.between(1, burst)
+            self.random.u64(1..=burst)
         };
         for _ in 0..events {
-            let cost = if self.behaviour.greedy { event_cost } else { self.random.between(1, event_cost) };
+            let cost = if self.behaviour.greedy { event_cost } else { self.random.u64(1..=event_cost) };
             self.waiting.push_back(Event { arrived: now, left: cost });
         }
-        let more = match (self.behaviour.greedy, self.random.one_in(12)) {
+        let more = match (self.behaviour.greedy, self.random.u64(..12) == 0) {
             (true, false) => 0,
-            (true, true) => self.random.between(0, 10 * gap),
-            (false, _) => self.random.between(0, 2 * gap),
+            (true, true) => self.random.u64(0..=10 * gap),
+            (false, _) => self.random.u64(0..=2 * gap),
         };
         self.next_burst = now + gap + more;
     }

@@ -2,26 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use fastrand::Rng;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::Int64Type;
 
 use super::Row;
 
-/// Numbers that look random, and are the same in every run.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-
-    /// 1 to 50 rows.
-    pub fn rows(&mut self) -> Vec<Row> {
-        let count = self.below(50) + 1;
-        (0..count).map(|_| (self.below(7) as i64, self.below(1000) as i64)).collect()
-    }
+/// 1 to 50 rows.
+pub fn random_rows(random: &mut Rng) -> Vec<Row> {
+    (0..random.u64(1..=50)).map(|_| (random.i64(0..7), random.i64(0..1000))).collect()
 }
 
 /// What a view or a sink gives over the sources `s` and `t`.

@@ -50,7 +50,7 @@ pub fn family(family: Family) {
         if only.is_some_and(|only| only != at) {
             continue;
         }
-        let query = family.query(&mut Random::new(seed, 1 + 2 * stream(family, at)));
+        let query = family.query(&mut Random::of_stream(seed, 1 + 2 * stream(family, at)));
         let Some(fault) = check(&query, &tables, &mut duckdb, folder.path(), &mut counts) else { continue };
         let (small, fault) = smallest(&query, tables.clone(), fault, &mut duckdb, folder.path());
         faults.push(report(family, seed, at, &query, &small, &fault));
@@ -76,7 +76,7 @@ fn stream(family: Family, at: u64) -> u64 {
 }
 
 fn tables(family: Family, seed: u64, at: u64) -> Vec<Table> {
-    let mut random = Random::new(seed, 2 * stream(family, at));
+    let mut random = Random::of_stream(seed, 2 * stream(family, at));
     let rows = random.one_of(&[0, 1, 6, 30, 80, 150]);
     let other = random.one_of(&[0, 4, 20, 40]);
     vec![Table::random("t", rows, &mut random), Table::random("u", other, &mut random)]

@@ -8,7 +8,7 @@ use super::sql::{Sql, both, sql};
 pub fn count_windows(of: &mut Expressions<'_>) -> Sql {
     let size = of.random.one_of(&[1, 2, 3, 5, 40]);
     let slide = of.random.one_of(&[None, Some(1), Some(2), Some(3)]).filter(|slide| *slide <= size);
-    let keys = match of.random.below(3) {
+    let keys = match of.random.index(3) {
         0 => Vec::new(),
         1 => vec![of.random.one_of(KEYS)],
         _ => vec![of.random.one_of(KEYS), of.random.one_of(&["w", "i16"])],
@@ -16,7 +16,7 @@ pub fn count_windows(of: &mut Expressions<'_>) -> Sql {
     let inner = filter(of);
     let from = windows(slide, size, &keys, &inner);
     let of_key: String = keys.iter().map(|key| format!(", {key}")).collect();
-    match of.random.below(4) {
+    match of.random.index(4) {
         0 => sql!("SELECT id, window_start, window_end FROM {}{}", from, filter(of)),
         1 => sql!(
             "SELECT window_end{}, {} FROM {}{} GROUP BY window_end{}",
@@ -77,7 +77,7 @@ fn windows(slide: Option<i64>, size: i64, keys: &[&str], inner: &Sql) -> Sql {
 
 /// Lists become rows.
 pub fn lists(of: &mut Expressions<'_>) -> Sql {
-    let list = match of.random.below(5) {
+    let list = match of.random.index(5) {
         0 => sql!("[{}, {}]", of.column(&["k", "i32"]), of.column(&["i32", "i8"])),
         1 => sql!("[{}, {}, NULL]", of.column(&["s"]), of.column(&["w"])),
         2 => sql!("[{}]", of.column(&["d", "p", "moment", "day"])),
@@ -89,7 +89,7 @@ pub fn lists(of: &mut Expressions<'_>) -> Sql {
             of.column(&["d", "f"])
         ),
     };
-    match of.random.below(4) {
+    match of.random.index(4) {
         0 => sql!(
             "SELECT v, count(*) AS n, min(id) AS lo FROM (SELECT id, unnest({}) AS v FROM t{}) AS x GROUP BY v",
             list,

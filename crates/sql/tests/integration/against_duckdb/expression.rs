@@ -85,7 +85,7 @@ impl Expressions<'_> {
     }
 
     fn number(&mut self, depth: u32) -> Sql {
-        match self.random.below(7) {
+        match self.random.index(7) {
             0 | 1 => self.column(NUMBERS),
             6 => self.mixed(depth),
             2 => self.whole(depth),
@@ -96,7 +96,7 @@ impl Expressions<'_> {
     }
 
     fn number_constant(&mut self) -> Sql {
-        match self.random.below(4) {
+        match self.random.index(4) {
             0 => self.constant(FRACTIONS),
             1 => sql!("CAST('{}' AS DOUBLE)", self.constant(DOUBLES)),
             _ => self.constant(CONSTANTS),
@@ -106,14 +106,14 @@ impl Expressions<'_> {
     /// BIGINT.
     pub fn whole(&mut self, depth: u32) -> Sql {
         if depth == 0 {
-            return match self.random.below(4) {
+            return match self.random.index(4) {
                 0 => sql!("CAST({} AS BIGINT)", self.constant(CONSTANTS)),
                 1 => self.column(&["i64"]),
                 _ => sql!("CAST({} AS BIGINT)", self.column(WHOLE)),
             };
         }
         let deeper = depth - 1;
-        match self.random.below(17) {
+        match self.random.index(17) {
             16 => self.length_part(),
             14 => self.number_of_text(deeper),
             15 => self.fine_part(),
@@ -158,14 +158,14 @@ impl Expressions<'_> {
     /// DOUBLE.
     pub fn float(&mut self, depth: u32) -> Sql {
         if depth == 0 {
-            return match self.random.below(5) {
+            return match self.random.index(5) {
                 0 => sql!("CAST('{}' AS DOUBLE)", self.constant(DOUBLES)),
                 1 | 2 => self.column(&["d"]),
                 _ => self.column(&["f"]),
             };
         }
         let deeper = depth - 1;
-        match self.random.below(15) {
+        match self.random.index(15) {
             13 => sql!("({} + {})", self.decimal(0), self.float(0)),
             0 => sql!("({} + {})", self.float(deeper), self.float(0)),
             1 => sql!("({} - {})", self.float(deeper), self.float(0)),
@@ -194,14 +194,14 @@ impl Expressions<'_> {
     /// DECIMAL.
     pub fn decimal(&mut self, depth: u32) -> Sql {
         if depth == 0 {
-            return match self.random.below(4) {
+            return match self.random.index(4) {
                 0 => sql!("CAST({} AS DECIMAL(10, 2))", self.constant(SMALL_FRACTIONS)),
                 1 => self.column(&["q"]),
                 _ => self.column(&["p"]),
             };
         }
         let deeper = depth - 1;
-        match self.random.below(11) {
+        match self.random.index(11) {
             0 => sql!("({} + {})", self.decimal(deeper), self.decimal(0)),
             1 => sql!("({} - {})", self.decimal(deeper), self.decimal(0)),
             2 => sql!("({} * {})", self.column(&["p"]), self.decimal(0)),
@@ -221,7 +221,7 @@ impl Expressions<'_> {
             return if self.random.is_once_in(4) { self.word() } else { self.column(&["s", "w"]) };
         }
         let deeper = depth - 1;
-        match self.random.below(18) {
+        match self.random.index(18) {
             15..=17 => self.text_function(deeper),
             0 => sql!("upper({})", self.text(deeper)),
             1 => sql!("lower({})", self.text(deeper)),
@@ -253,14 +253,14 @@ impl Expressions<'_> {
 
     pub fn timestamp(&mut self, depth: u32) -> Sql {
         if depth == 0 {
-            return match self.random.below(5) {
+            return match self.random.index(5) {
                 0 => self.literal("TIMESTAMP", TIMES),
                 1 => self.column(&["moment"]),
                 _ => self.column(&["ts"]),
             };
         }
         let deeper = depth - 1;
-        match self.random.below(8) {
+        match self.random.index(8) {
             7 => self.day_and_interval(),
             0 => {
                 let part = self.constant(&["'hour'", "'day'", "'month'", "'minute'", "'second'"]);
@@ -289,7 +289,7 @@ impl Expressions<'_> {
     }
 
     pub fn day(&mut self, depth: u32) -> Sql {
-        match self.random.below(5) {
+        match self.random.index(5) {
             0 => self.literal("DATE", DAYS),
             1 if depth > 0 => sql!("CAST({} AS DATE)", self.timestamp(depth - 1)),
             2 if depth > 0 => self.case(depth, Self::day),
@@ -299,7 +299,7 @@ impl Expressions<'_> {
 
     fn case(&mut self, depth: u32, of: fn(&mut Self, u32) -> Sql) -> Sql {
         let (when, then) = (self.condition(depth - 1), of(self, depth - 1));
-        match self.random.below(4) {
+        match self.random.index(4) {
             0 => sql!("CASE WHEN {} THEN {} END", when, then),
             1 => {
                 let base = self.column(&["d", "k", "p"]);
@@ -320,7 +320,7 @@ impl Expressions<'_> {
             return self.simple_condition();
         }
         let deeper = depth - 1;
-        match self.random.below(8) {
+        match self.random.index(8) {
             0 => sql!("({} AND {})", self.condition(deeper), self.condition(deeper)),
             1 => sql!("({} OR {})", self.condition(deeper), self.condition(deeper)),
             2 => sql!("(NOT {})", self.condition(deeper)),
@@ -332,7 +332,7 @@ impl Expressions<'_> {
 
     fn simple_condition(&mut self) -> Sql {
         let operator = self.constant(COMPARISONS);
-        match self.random.below(22) {
+        match self.random.index(22) {
             17..=19 => self.text_condition(),
             20 | 21 => self.length_condition(),
             0 | 1 => sql!("({} {} {})", self.number(1), operator, self.number_constant()),
@@ -410,7 +410,7 @@ impl Expressions<'_> {
             let name = if ours { to.name() } else { to.duck_name() };
             format!("TRY_CAST({} AS {name})", side(&value, ours))
         });
-        match self.random.below(4) {
+        match self.random.index(4) {
             0 => sql!("({} IN ({}, {}))", cast, constant(self), constant(self)),
             1 => sql!("({} IS DISTINCT FROM {})", cast, constant(self)),
             _ => sql!("({} {} {})", cast, self.constant(COMPARISONS), constant(self)),
@@ -419,7 +419,7 @@ impl Expressions<'_> {
 
     fn list(&mut self) -> Sql {
         let negated = self.constant(&["IN", "NOT IN"]);
-        match self.random.below(4) {
+        match self.random.index(4) {
             0 => sql!("({} {} ({}, {}))", self.text(0), negated, self.word(), self.word()),
             1 => sql!("({} {} ({}, NULL))", self.column(WHOLE), negated, self.constant(CONSTANTS)),
             2 => sql!(
@@ -443,7 +443,7 @@ impl Expressions<'_> {
 
     fn range(&mut self) -> Sql {
         let negated = self.constant(&["BETWEEN", "NOT BETWEEN"]);
-        match self.random.below(3) {
+        match self.random.index(3) {
             0 => sql!(
                 "({} {} {} AND {})",
                 self.number(1),
@@ -464,7 +464,7 @@ impl Expressions<'_> {
 
     /// An expression of any type.
     pub fn any(&mut self, depth: u32) -> Sql {
-        match self.random.below(9) {
+        match self.random.index(9) {
             8 => self.mixed(depth),
             0 => self.whole(depth),
             1 => self.float(depth),

@@ -28,7 +28,7 @@ const BY_NUMBER: &[&str] =
 
 pub fn frames(of: &mut Expressions<'_>) -> Sql {
     // Rows that are equal in the order are told apart by their number, except in frames of equals.
-    let (order, frame) = match of.random.below(5) {
+    let (order, frame) = match of.random.index(5) {
         0 => ("moment", of.random.one_of(BY_TIME)),
         1 => ("k", of.random.one_of(BY_NUMBER)),
         2 => ("d", "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"),
@@ -38,7 +38,7 @@ pub fn frames(of: &mut Expressions<'_>) -> Sql {
     let direction = of.random.one_of(&["", "DESC"]);
     let nulls = of.random.one_of(&["NULLS FIRST", "NULLS LAST"]);
     let is_total = ["id", "moment"].contains(&order);
-    let (function, frame) = match of.random.below(if is_total { 12 } else { 6 }) {
+    let (function, frame) = match of.random.index(if is_total { 12 } else { 6 }) {
         0 => (sql!("sum({})", of.column(&["k", "i8", "p"])), frame),
         1 => (sql!("avg({})", of.column(&["k", "p", "q", "i32"])), frame),
         2 => (sql!("count({})", of.column(&["d", "s"])), frame),
@@ -61,7 +61,7 @@ pub fn frames(of: &mut Expressions<'_>) -> Sql {
     if of.random.is_once_in(6) {
         return first_rows(of);
     }
-    let partition = match of.random.below(3) {
+    let partition = match of.random.index(3) {
         0 => Sql::same(""),
         _ => sql!("PARTITION BY {} ", of.column(KEYS)),
     };

@@ -10,7 +10,7 @@ use tidemill_testing::random::Random;
 const PARAMETER: &str = "param_";
 
 pub fn functions(random: &mut Random) -> Query {
-    match random.below(3) {
+    match random.index(3) {
         0 => rows(random),
         _ => values(random),
     }
@@ -52,7 +52,7 @@ fn renamed(body: &Sql, parameters: &[&Column], name: impl Fn(&Column) -> String)
 
 /// An expression of a type that both sides can name.
 fn typed(of: &mut Expressions<'_>) -> (Sql, Type) {
-    match of.random.below(6) {
+    match of.random.index(6) {
         0 => (of.text(2), Type::Text),
         1 => (of.timestamp(2), Type::Timestamp),
         2 => (of.day(2), Type::Date),
@@ -107,7 +107,7 @@ impl Function {
                 }
             };
             let alike: Vec<&str> = COLUMNS.iter().filter(is_alike).map(|column| column.name).collect();
-            let value = match (of.random.below(5), parameter.name) {
+            let value = match (of.random.index(5), parameter.name) {
                 (0, _) => Sql::same("NULL"),
                 (1, "i64") => of.whole(1),
                 (1, "s") => of.text(1),
@@ -122,12 +122,12 @@ impl Function {
 
 /// Two functions of values, the second of which calls the first.
 fn values(random: &mut Random) -> Query {
-    let shift = random.below(COLUMNS.len());
+    let shift = random.index(COLUMNS.len());
     let (body, result) = typed(&mut Expressions { random, qualifiers: &[PARAMETER] });
     let inner = of_values("inner_value", &body, result, shift);
     let mut of_parameters = Expressions { random, qualifiers: &[PARAMETER] };
     let called = inner.call(&mut of_parameters);
-    let body = match of_parameters.random.below(2) {
+    let body = match of_parameters.random.index(2) {
         0 => called,
         _ => sql!("CASE WHEN {} THEN {} END", of_parameters.condition(1), called),
     };
@@ -135,7 +135,7 @@ fn values(random: &mut Random) -> Query {
     let mut of_t = Expressions { random, qualifiers: &["", "t."] };
     let (one, other) = (inner.call(&mut of_t), outer.call(&mut of_t));
     let filter = filter(&mut of_t);
-    let query = match of_t.random.below(3) {
+    let query = match of_t.random.index(3) {
         0 => sql!(
             "SELECT {} AS g0, count(*) AS n, max({}) AS m FROM t{} GROUP BY {}",
             one.clone(),
@@ -175,7 +175,7 @@ fn rows(random: &mut Random) -> Query {
     let mut of_both = Expressions { random, qualifiers: &["t.", "t.", PARAMETER] };
     let (value, result) = typed(&mut of_both);
     let condition = of_both.condition(2);
-    let body = match of_both.random.below(3) {
+    let body = match of_both.random.index(3) {
         0 => {
             sql!("SELECT count(*) AS n, {} AS v FROM t WHERE {} GROUP BY {}", value.clone(), condition, value)
         }
@@ -202,7 +202,7 @@ fn rows(random: &mut Random) -> Query {
         })
         .collect();
     let call = sql!("found({})", Sql::joined(&arguments, ", "));
-    let query = match random.below(4) {
+    let query = match random.index(4) {
         0 => sql!("WITH u AS (SELECT 1 AS id) SELECT n, v FROM {}", call),
         1 => sql!("SELECT v, count(*) AS c, max(n) AS m FROM {} GROUP BY v", call),
         2 => sql!("SELECT a.n FROM {} AS a WHERE a.v IS NOT NULL", call),

@@ -53,7 +53,7 @@ impl Expressions<'_> {
     }
 
     fn length(&mut self) -> Sql {
-        match self.random.below(4) {
+        match self.random.index(4) {
             0 => self.difference(),
             1 => sql!("CASE WHEN {} THEN INTERVAL '{}' END", self.column(&["b"]), self.one(LENGTHS)),
             _ => sql!("INTERVAL '{}'", self.one(LENGTHS)),
@@ -62,7 +62,7 @@ impl Expressions<'_> {
 
     /// What compares intervals, or decimals with numbers of many digits.
     pub fn length_condition(&mut self) -> Sql {
-        match self.random.below(8) {
+        match self.random.index(8) {
             0 => sql!("({} BETWEEN {} AND {})", self.length(), self.length(), self.length()),
             1 => sql!("({} IN ({}, {}))", self.length(), self.length(), self.length()),
             2 => sql!("(CASE {} WHEN {} THEN 1 ELSE 2 END = 1)", self.length(), self.length()),
@@ -84,7 +84,7 @@ impl Expressions<'_> {
 
     /// A part of the difference of two times, or of an interval, as BIGINT.
     pub fn length_part(&mut self) -> Sql {
-        match self.random.below(3) {
+        match self.random.index(3) {
             0 => sql!("CAST(extract(epoch FROM {}) * 1000000 AS BIGINT)", self.difference()),
             1 => sql!("CAST(extract({} FROM {}) AS BIGINT)", self.one(PARTS), self.difference()),
             _ => sql!("CAST(extract({} FROM INTERVAL '{}') AS BIGINT)", self.one(PARTS), self.one(LENGTHS)),

@@ -12,7 +12,7 @@ impl Expressions<'_> {
     /// A number computed from numbers of different types.
     pub fn mixed(&mut self, depth: u32) -> Sql {
         let (one, other) = (self.some_number(depth), self.some_number(0));
-        match self.random.below(8) {
+        match self.random.index(8) {
             0 => sql!("CASE WHEN {} THEN {} ELSE {} END", self.condition(0), one, other),
             1 => sql!(
                 "CASE WHEN {} THEN {} WHEN {} THEN {} END",
@@ -34,7 +34,7 @@ impl Expressions<'_> {
     }
 
     fn some_number(&mut self, depth: u32) -> Sql {
-        match self.random.below(4) {
+        match self.random.index(4) {
             0 => self.whole(depth),
             1 => self.float(depth),
             2 => {
@@ -49,7 +49,7 @@ impl Expressions<'_> {
 
     fn rounded(&mut self) -> Sql {
         let digits = Sql::same(self.random.one_of(DIGITS));
-        match self.random.below(6) {
+        match self.random.index(6) {
             0 => sql!("round({}, {})", self.column(&["p", "q"]), digits),
             1 => sql!("round({}, {})", self.column(&["f"]), digits),
             2 => sql!("floor({})", self.column(&["p", "q", "k"])),
@@ -62,7 +62,7 @@ impl Expressions<'_> {
     /// A part of a time that day, month and year do not have.
     pub fn fine_part(&mut self) -> Sql {
         let column = self.column(&["ts", "moment"]);
-        match self.random.below(4) {
+        match self.random.index(4) {
             0 => sql!("CAST(extract(second FROM {}) AS BIGINT)", column),
             1 => sql!("CAST(extract(isodow FROM {}) AS BIGINT)", column),
             2 => both(|ours| {

@@ -71,7 +71,7 @@ impl Family {
 
 /// Nothing, or a condition.
 pub fn filter(of: &mut Expressions<'_>) -> Sql {
-    match of.random.below(3) {
+    match of.random.index(3) {
         0 => Sql::same(""),
         _ => sql!(" WHERE {}", of.condition(2)),
     }
@@ -88,7 +88,7 @@ pub fn aggregates(of: &mut Expressions<'_>, count: usize) -> Sql {
     let mut all = Vec::new();
     for number in 0..count {
         let aggregate = aggregate(of);
-        let filtered = match of.random.below(4) {
+        let filtered = match of.random.index(4) {
             0 => sql!("{} FILTER (WHERE {})", aggregate, of.condition(1)),
             _ => aggregate,
         };
@@ -98,7 +98,7 @@ pub fn aggregates(of: &mut Expressions<'_>, count: usize) -> Sql {
 }
 
 fn aggregate(of: &mut Expressions<'_>) -> Sql {
-    match of.random.below(16) {
+    match of.random.index(16) {
         0 => Sql::same("count(*)"),
         1 => sql!("count({})", of.any(1)),
         2 => sql!("sum({})", of.column(&["k", "i8", "i16", "i32", "u32", "f", "p"])),
@@ -122,7 +122,7 @@ fn aggregate(of: &mut Expressions<'_>) -> Sql {
 
 /// One or two keys.
 fn keys(of: &mut Expressions<'_>) -> Vec<Sql> {
-    let key = |of: &mut Expressions<'_>| match of.random.below(4) {
+    let key = |of: &mut Expressions<'_>| match of.random.index(4) {
         0 => of.whole(1),
         1 => of.float(1),
         _ => of.column(KEYS),
@@ -143,7 +143,7 @@ fn named(expressions: &[Sql]) -> Sql {
 
 fn groups(of: &mut Expressions<'_>) -> Sql {
     let (keys, aggregates) = (keys(of), aggregates(of, 3));
-    let having = match of.random.below(4) {
+    let having = match of.random.index(4) {
         0 => Sql::same(" HAVING count(*) > 1"),
         _ => Sql::same(""),
     };
@@ -166,14 +166,14 @@ fn joins(random: &mut Random) -> Sql {
     let key = random.one_of(SAME_TYPE_KEYS);
     let second = random.one_of(SAME_TYPE_KEYS);
     let mut of = Expressions { random, qualifiers: &["t.", "u."] };
-    let on = match of.random.below(4) {
+    let on = match of.random.index(4) {
         0 => Sql::same(format!("t.{key} = u.{key} AND t.{second} = u.{second}")),
         1 => sql!("{} AND {}", Sql::same(format!("t.{key} = u.{key}")), of.condition(1)),
         _ => Sql::same(format!("t.{key} = u.{key}")),
     };
     let kind = Sql::same(of.random.one_of(&["JOIN", "LEFT JOIN"]));
     let mut of_t = Expressions { random, qualifiers: &["t."] };
-    match of_t.random.below(7) {
+    match of_t.random.index(7) {
         0 => sql!(
             "SELECT t.id FROM t WHERE t.{} {} (SELECT {} FROM u WHERE {} IS NOT NULL)",
             Sql::same(key),
@@ -206,7 +206,7 @@ fn sets(of: &mut Expressions<'_>) -> Sql {
         3 => of.timestamp(1),
         _ => of.column(&["p"]),
     };
-    let kinds = [of.random.below(5), of.random.below(5)];
+    let kinds = [of.random.index(5), of.random.index(5)];
     let side = |of: &mut Expressions<'_>, table: &str| {
         let columns = [column(of, kinds[0]), column(of, kinds[1])];
         sql!(
@@ -218,7 +218,7 @@ fn sets(of: &mut Expressions<'_>) -> Sql {
         )
     };
     let one = side(of, "t");
-    match of.random.below(5) {
+    match of.random.index(5) {
         0 | 1 => sql!(
             "SELECT DISTINCT {}",
             Sql { ours: one.ours["SELECT ".len()..].into(), duckdb: one.duckdb["SELECT ".len()..].into() }
@@ -233,7 +233,7 @@ fn sets(of: &mut Expressions<'_>) -> Sql {
 fn orders(of: &mut Expressions<'_>) -> Sql {
     let mut order = Vec::new();
     for _ in 0..2 {
-        let key = match of.random.below(3) {
+        let key = match of.random.index(3) {
             0 => of.float(1),
             1 => of.text(1),
             _ => of.column(KEYS),
@@ -242,7 +242,7 @@ fn orders(of: &mut Expressions<'_>) -> Sql {
         let nulls = of.random.one_of(&["FIRST", "LAST"]);
         order.push(sql!("{} {} NULLS {}", key, Sql::same(direction), Sql::same(nulls)));
     }
-    let limit = match of.random.below(3) {
+    let limit = match of.random.index(3) {
         0 => Sql::same(""),
         1 => Sql::same(" LIMIT 7"),
         _ => Sql::same(" LIMIT 5 OFFSET 3"),
@@ -261,7 +261,7 @@ fn windows(of: &mut Expressions<'_>) -> Sql {
         ),
     };
     let (aggregates, filter) = (aggregates(of, 3), filter(of));
-    match of.random.below(3) {
+    match of.random.index(3) {
         0 => sql!(
             "SELECT window_start, window_end, {} FROM {}{} GROUP BY window_start, window_end",
             aggregates,
@@ -284,7 +284,7 @@ fn windows(of: &mut Expressions<'_>) -> Sql {
 
 /// Functions over the rows so far, in the order of time; no two rows have the same.
 fn running(of: &mut Expressions<'_>) -> Sql {
-    let function = match of.random.below(9) {
+    let function = match of.random.index(9) {
         0 => sql!("min({})", of.column(&["d", "f", "s", "p", "ts", "r"])),
         1 => sql!("max({})", of.column(&["d", "f", "s", "p", "ts", "r"])),
         2 => sql!("sum({})", of.column(&["k", "f", "i8", "p"])),

@@ -9,7 +9,7 @@ use tidemill_testing::random::Random;
 const ORDERS: &[&str] = &["d", "p", "k", "ts", "s", "moment", "r", "day"];
 
 pub fn shapes(random: &mut Random) -> Sql {
-    match random.below(6) {
+    match random.index(6) {
         0 => outer_joins(random),
         1 => three_tables(random),
         2 => grouping_sets(random),
@@ -28,7 +28,7 @@ fn outer_joins(random: &mut Random) -> Sql {
     let key = random.one_of(SAME_TYPE_KEYS);
     let kind = random.one_of(&["LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "FULL JOIN"]);
     let equal = random.one_of(&["=", "=", "IS NOT DISTINCT FROM"]);
-    let residual = match random.below(5) {
+    let residual = match random.index(5) {
         0 => of(random, &["t."]).condition(1),
         1 => of(random, &["u."]).condition(1),
         2 => of(random, &["t.", "u."]).condition(1),
@@ -43,7 +43,7 @@ fn outer_joins(random: &mut Random) -> Sql {
         Sql::same(key),
         residual
     );
-    match random.below(4) {
+    match random.index(4) {
         0 => sql!(
             "SELECT t.{} AS g, count(*) AS n, count(u.id) AS m, sum(t.k) AS s FROM {} GROUP BY t.{}",
             Sql::same(key),
@@ -99,7 +99,7 @@ fn grouping_sets(random: &mut Random) -> Sql {
         "(A)",
     ]);
     let sets = sets.replace('A', one).replace('B', other);
-    let having = match random.below(4) {
+    let having = match random.index(4) {
         0 => Sql::same(" HAVING count(*) > 1"),
         1 => Sql::same(format!(" HAVING grouping({one}) = 0")),
         2 => Sql::same(" HAVING sum(k) > (SELECT avg(k) FROM u)"),
@@ -143,7 +143,7 @@ fn first_of(table: &'static str, random: &mut Random) -> Sql {
 fn limits(random: &mut Random) -> Sql {
     let (first, second) = (first_of("t", random), first_of("u", random));
     let key = random.one_of(SAME_TYPE_KEYS);
-    match random.below(7) {
+    match random.index(7) {
         0 => {
             let mut of = of(random, &[""]);
             sql!("SELECT {} FROM ({}) AS x{}", aggregates(&mut of, 3), first, filter(&mut of))
@@ -190,7 +190,7 @@ fn chained_sets(random: &mut Random) -> Sql {
     };
     let (first, second, third) = (side("t"), side("u"), side("t"));
     let (one, other) = (Sql::same(one), Sql::same(other));
-    match random.below(4) {
+    match random.index(4) {
         0 => sql!("{} {} {}", first, one, second),
         1 => sql!("({} {} {}) {} {}", first, one, second, other, third),
         2 => sql!("{} {} ({} {} {})", first, one, second, other, third),
@@ -205,7 +205,7 @@ fn correlated(random: &mut Random) -> Sql {
     let not = Sql::same(random.one_of(&["", "NOT "]));
     let inner = of(random, &["u."]).condition(1);
     let outer = of(random, &["t."]).condition(1);
-    match random.below(9) {
+    match random.index(9) {
         // NOT IN with a further condition fails at the end of a stream, in DataFusion's words.
         0 => sql!(
             "SELECT t.id FROM t WHERE t.{} IN (SELECT u.{} FROM u WHERE u.{} = t.{})",

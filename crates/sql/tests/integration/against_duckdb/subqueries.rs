@@ -17,7 +17,7 @@ pub fn subqueries(random: &mut Random) -> Sql {
     let mut of = Expressions { random, qualifiers: &[""] };
     let inner = filter(&mut of);
     let of_t = Expressions { random, qualifiers: &["t."] };
-    match of_t.random.below(15) {
+    match of_t.random.index(15) {
         // With NULL among the values.
         0 => sql!("SELECT t.id FROM t WHERE t.{} {}IN (SELECT {} FROM u{})", key.clone(), not, key, inner),
         1 => sql!(

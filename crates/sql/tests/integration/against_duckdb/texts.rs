@@ -15,7 +15,7 @@ impl Expressions<'_> {
         let text = self.text(depth);
         let word = self.one_word();
         let length = Sql::same(self.random.one_of(&["0", "1", "3", "7"]));
-        match self.random.below(10) {
+        match self.random.index(10) {
             0 => sql!("ltrim({})", text),
             1 => sql!("rtrim({})", text),
             2 => sql!("lpad({}, {}, '日x')", text, length),
@@ -34,7 +34,7 @@ impl Expressions<'_> {
     /// BIGINT.
     pub fn number_of_text(&mut self, depth: u32) -> Sql {
         let text = self.text(depth);
-        match self.random.below(4) {
+        match self.random.index(4) {
             0 => sql!("CAST(strpos({}, {}) AS BIGINT)", text, self.one_word()),
             1 => sql!("CAST(position({} IN {}) AS BIGINT)", self.one_word(), text),
             2 => sql!("CAST(ascii({}) AS BIGINT)", self.column(&["w"])),
@@ -45,7 +45,7 @@ impl Expressions<'_> {
     pub fn text_condition(&mut self) -> Sql {
         let text = self.text(1);
         let not = Sql::same(self.random.one_of(&["", "NOT "]));
-        match self.random.below(7) {
+        match self.random.index(7) {
             0 | 1 => {
                 let pattern = self.random.one_of(PATTERNS);
                 let like = self.random.one_of(&["LIKE", "ILIKE"]);

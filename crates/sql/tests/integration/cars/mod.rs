@@ -9,31 +9,21 @@ use datafusion::arrow::array::{
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use tidemill_engine::{Cause, EventTime, Source};
 use tidemill_sql::{Generator, Planner, Reply, SourceDefinition, ViewHandle, parse};
+use tidemill_testing::random::Random;
 
 use crate::memory_source::Batches;
 
 pub const ROWS: usize = 6000;
 pub const CYCLE_ROWS: u32 = 50;
 
-/// SplitMix64: the tests repeat.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % end
-    }
-
-    pub fn some<T>(&mut self, value: T) -> Option<T> {
-        (self.below(20) > 0).then_some(value)
-    }
+/// Gives a value, or now and then none.
+pub fn some<T>(random: &mut Random, value: T) -> Option<T> {
+    (random.below(20) > 0).then_some(value)
 }
 
 /// Cars, one in 100 ms, some without a coordinate.
 pub fn rows() -> RecordBatch {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS as i64));
     let times: ArrayRef =
         Arc::new(TimestampNanosecondArray::from_iter_values((0..ROWS as i64).map(|id| id * 100_000_000)));
@@ -41,7 +31,7 @@ pub fn rows() -> RecordBatch {
         (0..ROWS)
             .map(|_| {
                 let vid = random.below(40) as i64;
-                random.some(vid)
+                some(&mut random, vid)
             })
             .collect::<Int64Array>(),
     );
@@ -50,7 +40,7 @@ pub fn rows() -> RecordBatch {
             0 => Some(f64::NAN),
             1 => Some(f64::INFINITY),
             2 => Some(-0.0),
-            value => random.some(value as f64 / 2.0),
+            value => some(random, value as f64 / 2.0),
         };
         Arc::new((0..ROWS).map(|_| value(&mut random)).collect::<Float64Array>())
     };

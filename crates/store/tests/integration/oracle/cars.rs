@@ -18,7 +18,7 @@ pub struct Car {
     pub number: i64,
 }
 
-/// SplitMix64: the tests repeat.
+/// SplitMix64: the stores that earlier versions have written (`format_1`) hold what comes of its numbers.
 pub struct Random(pub u64);
 
 impl Random {

@@ -11,10 +11,10 @@ mod written;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidemill_fuzz::random::Random;
 use tidemill_fuzz::{cases, corpus, damage};
 use tidemill_journal::{Journal, Medium, Skips};
 use tidemill_testing::fault_disk::FaultDisk;
+use tidemill_testing::random::Random;
 
 /// Where the journal is on the disk.
 const FOLDER: &str = "/journal";
@@ -39,7 +39,7 @@ fn damaged(random: &mut Random, files: &Files, kind: &str) -> (Files, bool) {
     let others: Vec<Vec<u8>> = files.iter().map(|(_, bytes)| bytes.clone()).collect();
     let ours: Vec<usize> = (0..files.len()).filter(|index| files[*index].0.starts_with(kind)).collect();
     let is_mended = random.is_once_in(3);
-    let (_, bytes) = &mut files[*random.one_of(&ours)];
+    let (_, bytes) = &mut files[random.one_of(&ours)];
     damage::binary(random, bytes, &others);
     if is_mended {
         mend::checksums(bytes);

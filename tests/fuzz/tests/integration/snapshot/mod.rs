@@ -6,8 +6,8 @@ mod operators;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tidemill_core::{SnapshotReader, SnapshotWriter, State};
-use tidemill_fuzz::random::Random;
 use tidemill_fuzz::{cases, damage};
+use tidemill_testing::random::Random;
 
 /// Damages the bytes of a snapshot and closes them with the checksum that they then have.
 fn damaged(random: &mut Random, snapshot: &[u8], others: &[Vec<u8>]) -> Vec<u8> {
@@ -46,7 +46,7 @@ fn a_damaged_value_is_read_or_refused_and_a_good_one_is_written_as_ever() {
 
     cases::run("snapshot: values", move |random| {
         let bytes = if random.is_once_in(4) {
-            sealed((0..random.below(64)).map(|_| random.next() as u8).collect())
+            sealed((0..random.index(64)).map(|_| random.next() as u8).collect())
         } else {
             damaged(random, &good, std::slice::from_ref(&good))
         };

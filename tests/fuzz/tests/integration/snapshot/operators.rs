@@ -239,9 +239,9 @@ fn damaged_state_of_an_operator_is_restored_or_refused() {
     }
     let states: Vec<Vec<u8>> = operators.iter().map(|(_, state)| state.clone()).collect();
     cases::run("snapshot: operators", move |random| {
-        let (make, state) = random.one_of(&operators);
+        let (make, state) = &operators[random.index(operators.len())];
         let bytes = if random.is_once_in(8) {
-            sealed((0..random.below(200)).map(|_| random.next() as u8).collect())
+            sealed((0..random.index(200)).map(|_| random.next() as u8).collect())
         } else {
             damaged(random, state, &states)
         };
