@@ -245,6 +245,19 @@ mod tests {
     }
 
     #[test]
+    fn days_are_those_of_another_calendar() {
+        use chrono::{Datelike, NaiveDate};
+        let days_to_1970 = i64::from(NaiveDate::from_ymd_opt(1970, 1, 1).unwrap().num_days_from_ce());
+        for year in (-262_000..262_000).step_by(41).chain(1890..2110) {
+            for (month, day) in (0..14).flat_map(|month| (0..33).map(move |day| (month, day))) {
+                let expected = NaiveDate::from_ymd_opt(year, month, day)
+                    .map(|date| i64::from(date.num_days_from_ce()) - days_to_1970);
+                assert_eq!(days(year.into(), month.into(), day.into()), expected, "{year}-{month}-{day}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_no_time_is_refused() {
         for text in [
             "",

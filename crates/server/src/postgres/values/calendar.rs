@@ -103,6 +103,17 @@ mod tests {
     }
 
     #[test]
+    fn days_are_those_of_another_calendar() {
+        use chrono::{Datelike, NaiveDate};
+        let days_to_1970 = NaiveDate::from_ymd_opt(1970, 1, 1).unwrap().num_days_from_ce();
+        for days in (-95_000_000..=95_000_000).step_by(997) {
+            let date = NaiveDate::from_num_days_from_ce_opt(days_to_1970 + days).unwrap();
+            let expected = (i64::from(date.year()), i64::from(date.month()), i64::from(date.day()));
+            assert_eq!(civil(days.into()), expected, "{days}");
+        }
+    }
+
+    #[test]
     fn times_are_written_as_postgresql_writes_them() {
         assert_eq!(timestamp(-1, "+00"), "1969-12-31 23:59:59.999999+00");
         assert_eq!(timestamp(1_500_000, ""), "1970-01-01 00:00:01.5");
