@@ -1,5 +1,8 @@
 # The commands that one needs most. `just` lists them; CONTRIBUTING.md has the rest.
 
+# Many tests wait for processes, so there are more beside each other than cores.
+export RUST_TEST_THREADS := env("RUST_TEST_THREADS", shell("echo $(($(nproc) * 2 + 1))"))
+
 # Lists these commands.
 default:
     @just --list
@@ -11,6 +14,12 @@ ci:
 # All tests; with a name, those of one package: `just test operators`.
 test package="":
     cargo test {{ if package == "" { "--workspace" } else { "-p tidemill-" + package } }}
+
+# All tests, the long ones in their short form (CONTRIBUTING.md names them); with a name, those of one package.
+test-short package="":
+    TIDEMILL_CRASH_RUNS=1 TIDEMILL_KILLS=1 TIDEMILL_POWER_LOSSES=4 TIDEMILL_SIMULATION_SCHEDULES=200 \
+        TIDEMILL_DUCKDB_QUERIES=10 TIDEMILL_FUZZ_SECONDS=0.3 PROPTEST_CASES=16 \
+        cargo test {{ if package == "" { "--workspace" } else { "-p tidemill-" + package } }}
 
 # The rules of the repository.
 tidy:
