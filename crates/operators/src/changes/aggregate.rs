@@ -11,7 +11,7 @@ use tidemill_core::{Cut, FaultLog, Operator, Output, Rows};
 use tidemill_core::{SnapshotReader, SnapshotWriter, StateRows};
 
 use super::input::{Changes, Input, add, report_missing};
-use super::output::{Half, write_changes};
+use super::output::{Half, Repetition, write_changes};
 use super::{changelog_schema, stored_batch, weighted_batch};
 use crate::aggregate::{Accumulator, AggregateCall, AggregateSpec, Recomputed, Retractable};
 use crate::encoded_rows::{Encoded, RowCodec, RowTable};
@@ -331,17 +331,31 @@ impl Operator for Aggregate {
         let new: Vec<u32> = touched.iter().filter(has_row).map(|touched| touched.group).collect();
         let new_rows = self.values.encode(&self.evaluate(&new, &self.results, cut.cycle)?)?;
 
-        // A change is a group and the number of its results, the old ones first.
-        let of_old = old.iter().enumerate().map(|(row, group)| ((*group, row as u32), -1));
+        // A change is a group and the number of its results, the old ones first. Both lists are in the order of the groups
+        // that are touched.
         let first = old.len() as u32;
-        let of_new = new.iter().enumerate().map(|(row, group)| ((*group, first + row as u32), 1));
-        let changes: Vec<((u32, u32), i64)> = of_old.chain(of_new).collect();
+        let mut changes: Vec<((u32, u32), i64)> = Vec::with_capacity(old.len() + new.len());
+        let (mut next_old, mut next_new) = (0, 0);
+        for Touched { group, .. } in &touched {
+            let had_row = old.get(next_old) == Some(group);
+            let has_row = new.get(next_new) == Some(group);
+            let is_same =
+                had_row && has_row && old_rows.row(next_old).identity == new_rows.row(next_new).identity;
+            if had_row && !is_same {
+                changes.push(((*group, next_old as u32), -1));
+            }
+            if has_row && !is_same {
+                changes.push(((*group, first + next_new as u32), 1));
+            }
+            next_old += usize::from(had_row);
+            next_new += usize::from(has_row);
+        }
         let head = Half { codec: &self.keys, row: |change: (u32, u32)| self.groups.row(change.0) };
         let results = |(_, row): (u32, u32)| match row.checked_sub(first) {
             Some(row) => new_rows.row(row as usize),
             None => old_rows.row(row as usize),
         };
-        write_changes(&changes, head, Half { codec: &self.values, row: results }, output)?;
+        write_changes(&changes, Repetition::None, head, Half { codec: &self.values, row: results }, output)?;
         for Touched { group, .. } in touched {
             self.is_touched[group as usize] = false;
             if !self.has_row(group, self.counts[group as usize]) {

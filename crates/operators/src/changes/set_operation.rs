@@ -6,7 +6,7 @@ use tidemill_core::{Cut, FaultLog, Operator, Output, Rows};
 use tidemill_core::{SnapshotReader, SnapshotWriter, StateRows};
 
 use super::input::{Changes, Input, add, report_missing};
-use super::output::{Half, no_columns, write_changes};
+use super::output::{Half, Repetition, no_columns, write_changes};
 use super::{changelog_schema, weighted_batch};
 use crate::encoded_rows::{RowCodec, RowTable};
 use crate::state::damaged;
@@ -187,7 +187,7 @@ impl Operator for SetOperation {
         }
         let rows = &self.rows;
         let head = Half { codec: &self.codec, row: |number| rows.row(number) };
-        write_changes(&changes, head, no_columns(&self.nothing), output)?;
+        write_changes(&changes, Repetition::None, head, no_columns(&self.nothing), output)?;
         for (number, _) in touched {
             if self.counts[number as usize] == [0, 0] {
                 self.rows.remove(number);

@@ -11,7 +11,7 @@ use tidemill_core::{SnapshotReader, SnapshotWriter, StateRows};
 
 use super::changelog_schema;
 use super::input::Input;
-use super::output::{Half, no_columns, write_changes};
+use super::output::{Half, Repetition, no_columns, write_changes};
 use super::partitions::{Partitions, Place};
 use crate::encoded_rows::{RowBytes, RowCodec};
 use crate::stored_rows::check_limit;
@@ -301,9 +301,15 @@ impl Operator for Top {
                 let number = lists[list as usize].rows[row as usize].number;
                 encoded.row(numbers.partition_point(|other| *other < number))
             };
-            write_changes(&changes, head, Half { codec: &self.numbers, row: tail }, output)?;
+            write_changes(
+                &changes,
+                Repetition::None,
+                head,
+                Half { codec: &self.numbers, row: tail },
+                output,
+            )?;
         } else {
-            write_changes(&changes, head, no_columns(&self.nothing), output)?;
+            write_changes(&changes, Repetition::None, head, no_columns(&self.nothing), output)?;
         }
         self.prune(&groups);
         self.partitions.release(&groups);

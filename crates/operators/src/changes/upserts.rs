@@ -5,7 +5,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
 use super::input::Input;
-use super::output::{Half, no_columns, write_changes};
+use super::output::{Half, Repetition, no_columns, write_changes};
 use super::{changelog_schema, stored_batch};
 use crate::encoded_rows::{RowCodec, RowTable};
 use crate::keys::KeyTable;
@@ -125,7 +125,7 @@ impl Operator for Upserts {
         }
         let rows = &self.rows;
         let head = Half { codec: &self.codec, row: |number| rows.row(number) };
-        write_changes(&changes, head, no_columns(&self.nothing), output)?;
+        write_changes(&changes, Repetition::None, head, no_columns(&self.nothing), output)?;
         replaced.into_iter().for_each(|number| self.rows.remove(number));
         Ok(())
     }

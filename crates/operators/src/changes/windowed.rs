@@ -10,7 +10,7 @@ use tidemill_core::{SnapshotReader, SnapshotWriter, StateRows};
 
 use super::changelog_schema;
 use super::input::Input;
-use super::output::{Half, write_changes};
+use super::output::{Half, Repetition, write_changes};
 use super::partitions::Partitions;
 use crate::encoded_rows::{Encoded, RowBytes, RowCodec};
 use crate::state_rows::batch;
@@ -220,7 +220,13 @@ impl Operator for Windowed {
         let row = |change: (u32, u32)| list(change).row(change.1 as usize);
         let result = |change: (u32, u32)| list(change).results.row(change.1 as usize);
         let head = Half { codec: &self.partitions.codec, row };
-        write_changes(&changes, head, Half { codec: &self.results, row: result }, output)?;
+        write_changes(
+            &changes,
+            Repetition::Possible,
+            head,
+            Half { codec: &self.results, row: result },
+            output,
+        )?;
         self.partitions.release(&groups);
         check_limit("a window function", self.partitions.len(), self.spec.rows_max)
     }

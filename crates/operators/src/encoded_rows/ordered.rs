@@ -171,7 +171,7 @@ pub(crate) fn write_groups(
     write_columns(writer, count, columns.map(|columns| [columns, vec![Arc::new(weights) as _]].concat()));
 }
 
-/// Reads what [`write_groups`] wrote of so many groups, which are now the groups `0..groups`. Returns the number of rows
+/// Reads what [`write_groups`] wrote of this many groups, which are now the groups `0..groups`. Returns the number of rows
 /// of each.
 pub(crate) fn read_groups(
     rows: &mut OrderedRows,

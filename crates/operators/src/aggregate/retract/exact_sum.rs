@@ -8,7 +8,7 @@ const LOWEST: i64 = -1074;
 /// The number of bits of a digit.
 const DIGIT_BITS: u32 = 32;
 const DIGIT: u64 = u32::MAX as u64;
-/// After so many additions of less than 2^32 each, a digit of 63 bits is near its limit.
+/// After this many additions of less than 2^32 each, a digit of 63 bits is near its limit.
 const ADDITIONS_MAX: u32 = 1 << 30;
 /// The digits that a division adds, so that a quotient has more bits than a result.
 const FRACTION_DIGITS: usize = 4;

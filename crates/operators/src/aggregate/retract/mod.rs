@@ -71,7 +71,7 @@ pub trait Retractable: Send {
     /// Writes the state of these groups.
     fn snapshot(&self, groups: &[u32], writer: &mut SnapshotWriter);
 
-    /// Reads what [`snapshot`](Retractable::snapshot) wrote of so many groups, which become the groups `0..groups` of an
+    /// Reads what [`snapshot`](Retractable::snapshot) wrote of this many groups, which become the groups `0..groups` of an
     /// empty accumulator.
     ///
     /// # Errors

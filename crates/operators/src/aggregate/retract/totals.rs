@@ -17,7 +17,7 @@ use crate::arrow_bug::arrow_bug;
 
 /// A total of values that are there several times.
 pub(in crate::aggregate) trait TakenBack<N>: Total {
-    /// The total of so many of a value.
+    /// The total of a value that is there `weight` times.
     fn times(value: N, weight: i64) -> Self;
 
     /// The total in two words of 128 bits.

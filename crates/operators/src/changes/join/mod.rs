@@ -15,7 +15,7 @@ use kind::{Alone, LEFT, RIGHT};
 use side::Side;
 
 use super::input::multiply;
-use super::output::{Half, write_changes};
+use super::output::{Half, Repetition, write_changes};
 use crate::encoded_rows::{Encoded, RowBytes, RowCodec};
 use crate::join::{JoinKind, condition, joined_schema};
 use crate::keys::{KeyTable, NO_KEY};
@@ -127,7 +127,7 @@ struct Candidate {
     /// By how much the weight of the one has changed, and the weight of the other.
     change: i64,
     weight: i64,
-    /// Whether the changed row was not there before the cycle.
+    /// Whether the changed row came in this cycle.
     is_new: bool,
 }
 
@@ -245,20 +245,25 @@ impl Join {
         }
         let (own, other) = (&self.sides[side], &self.sides[1 - side]);
         let changes = &mut self.changes;
+        // The other part of the row that is written, if one is.
+        let part = |(weight, partners): (i64, i64)| match alone {
+            _ if weight == 0 => None,
+            Alone::WithoutPartner if partners == 0 => Some(ABSENT),
+            Alone::WithPartner if partners != 0 => Some(ABSENT),
+            Alone::Marked => Some(u32::from(partners != 0)),
+            _ => None,
+        };
+        let pair = |row: u32, part: u32| if side == LEFT { (row, part) } else { (part, row) };
         let mut add = |row: u32, before: (i64, i64), now: (i64, i64)| {
-            for (direction, (weight, partners)) in [(-1, before), (1, now)] {
-                let part = match alone {
-                    Alone::WithoutPartner if partners == 0 => ABSENT,
-                    Alone::WithPartner if partners != 0 => ABSENT,
-                    Alone::Marked => u32::from(partners != 0),
-                    _ => continue,
-                };
-                if weight != 0 {
-                    let is_reversed = side == RIGHT;
-                    let pair = if is_reversed { (part, row) } else { (row, part) };
-                    changes.push((pair, direction * weight));
+            let (old, new) = (part(before), part(now));
+            if let (Some(old), Some(_)) = (old, new.filter(|new| Some(*new) == old)) {
+                if before.0 != now.0 {
+                    changes.push((pair(row, old), now.0 - before.0));
                 }
+                return;
             }
+            changes.extend(old.map(|old| (pair(row, old), -before.0)));
+            changes.extend(new.map(|new| (pair(row, new), now.0)));
         };
         let partners = |row: u32| own.partners(row).unwrap_or_else(|| other.counts(own.key(row)));
         for touched in own.touched() {
@@ -283,6 +288,10 @@ impl Join {
 
     fn write(&mut self, output: &mut Output) -> Result<(), Cause> {
         let changes = std::mem::take(&mut self.changes);
+        // A pair is found twice if both of its rows change, and equal rows of a side that only grows are kept apart.
+        let is_indexed = self.spec.left_changes && self.spec.right_changes;
+        let one_changes = self.sides.iter().any(|side| side.touched().is_empty());
+        let repetition = if is_indexed && one_changes { Repetition::None } else { Repetition::Possible };
         let row = |side: usize, number: u32| -> RowBytes<'_> {
             if number == ABSENT { self.nulls[side].row(0) } else { self.sides[side].rows.row(number) }
         };
@@ -291,22 +300,22 @@ impl Join {
             kind if kind.writes_pairs() => {
                 let head = Half { codec: &left.codec, row: |pair: Pair| row(LEFT, pair.0) };
                 let tail = Half { codec: &right.codec, row: |pair: Pair| row(RIGHT, pair.1) };
-                write_changes(&changes, head, tail, output)
+                write_changes(&changes, repetition, head, tail, output)
             }
             ChangingJoinKind::RightSemi | ChangingJoinKind::RightAnti => {
                 let head = Half { codec: &self.nothing, row: |_: Pair| RowBytes::EMPTY };
                 let tail = Half { codec: &right.codec, row: |pair: Pair| row(RIGHT, pair.1) };
-                write_changes(&changes, head, tail, output)
+                write_changes(&changes, repetition, head, tail, output)
             }
             ChangingJoinKind::LeftMark => {
                 let head = Half { codec: &left.codec, row: |pair: Pair| row(LEFT, pair.0) };
                 let mark = |pair: Pair| self.mark_rows.row(pair.1 as usize);
-                write_changes(&changes, head, Half { codec: &self.marks, row: mark }, output)
+                write_changes(&changes, repetition, head, Half { codec: &self.marks, row: mark }, output)
             }
             _ => {
                 let head = Half { codec: &left.codec, row: |pair: Pair| row(LEFT, pair.0) };
                 let tail = Half { codec: &self.nothing, row: |_: Pair| RowBytes::EMPTY };
-                write_changes(&changes, head, tail, output)
+                write_changes(&changes, repetition, head, tail, output)
             }
         }
     }
