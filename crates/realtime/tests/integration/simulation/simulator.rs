@@ -83,7 +83,7 @@ struct Batch {
 pub struct Run<'a> {
     system: &'a System,
     behaviour: Behaviour,
-    random: Random,
+    random: Rng,
     threads: Vec<ThreadState>,
     mates: Vec<ThreadState>,
     servers: Vec<ServerState>,
