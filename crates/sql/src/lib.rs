@@ -55,6 +55,7 @@ pub use self::query::view::ViewHandle;
 pub use self::query::view_changes::ViewChanges;
 pub use self::relations::gateway_rows::GatewayRows;
 pub use self::relations::projected::Projected;
+pub use self::relations::source_changes::SourceChanges;
 pub use self::relations::source_definition::{DurableStream, OpenSource, SourceDefinition};
 pub use self::settings::Settings;
 pub use self::statement::declared::{

@@ -10,6 +10,7 @@ use super::table::ConnectorTable;
 use crate::statement::Options;
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind};
 use crate::text::TextError;
+use crate::translate::Takes;
 
 /// What all sinks have.
 pub(super) const COMMON: &[OptionDefinition] = &[
@@ -25,6 +26,13 @@ pub(super) const COMMON: &[OptionDefinition] = &[
         OptionDefault::Nothing("`earliest` over files, `now` over others"),
         "under `tidemill serve`, whether the sink begins with all rows that the journal of its durable sources has \
          (`earliest`), or with those that come from now on (`now`)",
+    ),
+    OptionDefinition::new(
+        "emit",
+        OptionKind::Choice(&["append", "changes"]),
+        OptionDefault::Value("append"),
+        "`append`: rows as they come; of a table, each row that replaces the previous one of its key. `changes`: all rows that come and go, \
+         with the column `weight`: 1 for a row that comes, -1 for one that goes, more for equal rows. Any query can be written so",
     ),
     OptionDefinition::new(
         "pool",
@@ -88,6 +96,8 @@ pub(super) const COMMON: &[OptionDefinition] = &[
 #[derive(Clone)]
 pub(crate) struct SinkDefinition {
     pub connector: String,
+    /// What it takes of the rows of its query.
+    pub takes: Takes,
     pub open: Arc<OpenSink>,
 }
 
@@ -122,5 +132,9 @@ fn define(options: &Options, table: &ConnectorTable) -> Result<SinkDefinition, T
     let format = chosen.output(&values).map_err(|error| values.placed(error))?;
     let request = SinkRequest { options: &values, format: &format };
     let open = connector.define(&request).map_err(|error| values.placed(error))?;
-    Ok(SinkDefinition { connector: name.to_owned(), open })
+    let takes = match values.text("emit") {
+        Some("changes") => Takes::WeightedRows,
+        _ => Takes::Rows,
+    };
+    Ok(SinkDefinition { connector: name.to_owned(), takes, open })
 }

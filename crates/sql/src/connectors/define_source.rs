@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::DFSchema;
 
 use super::bad_records::{DEAD_LETTERS, LetterPlace};
+use super::changes::{CHANGES, DELETED, source_changes};
 use super::columns::{as_queries_see, declared_columns, visible_columns, watermark, with_timestamp_unit};
 use super::formats::{TIMESTAMP_UNIT, choose_input};
 use super::gateway::{GATEWAY, gateway};
@@ -41,6 +42,8 @@ pub(super) const COMMON: &[OptionDefinition] = &[
     MAX_AHEAD,
     DEAD_LETTERS,
     GATEWAY,
+    CHANGES,
+    DELETED,
 ];
 
 /// The definition that a statement describes.
@@ -130,10 +133,12 @@ fn define(
     // Those of the past were written when it was the present.
     let letters = letters.filter(|_| durable.is_none() || settings.replay.is_none());
     let waits_max = opened.waits_max();
+    let schema = Arc::new(Schema::new(schema));
+    let changes = source_changes(create, options, &schema, (statement, provider))?;
     let definition = SourceDefinition {
         name: create.name.value.clone(),
         raw: opened.columns,
-        schema: Arc::new(Schema::new(schema)),
+        schema,
         computed,
         event_time,
         ordered: values.boolean("ordered") || in_order,
@@ -142,6 +147,7 @@ fn define(
         max_ahead: max_ahead.filter(|_| durable.is_none() || settings.replay.is_none()),
         is_table: is_table || opened.is_table,
         key: Vec::new(),
+        changes,
         is_finite: opened.is_finite,
         is_repeatable: opened.is_repeatable,
         starts_over: opened.starts_over,

@@ -2,6 +2,7 @@
 //! use it.
 
 mod bad_records;
+mod changes;
 mod columns;
 mod define_sink;
 mod define_source;

@@ -5,3 +5,4 @@ pub(crate) mod dictionary;
 pub(crate) mod filter_project;
 pub(crate) mod pair_condition;
 pub(crate) mod unnested;
+pub(crate) mod window_function;

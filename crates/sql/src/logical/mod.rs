@@ -38,6 +38,7 @@ pub(crate) use nodes::last_of_key::{Key, LastOfKey};
 pub(crate) use nodes::operator_call::OperatorCall;
 pub(crate) use nodes::process::{Postfilter, ProcessMark, ProcessNode};
 pub(crate) use nodes::split_stream::{LatticeSplitters, SplitChoice, SplitShape, SplitStream, SplitWindow};
+pub(crate) use nodes::weighted_rows::WeightedRows;
 pub(crate) use nodes::window_assign::{WindowAssign, WindowKind};
 pub(crate) use optimize::{fold, optimize};
 pub use plan_error::Names;

@@ -27,6 +27,7 @@ use super::functions::Functions;
 use super::names::{self, Naming};
 use super::nodes::map_call::Scopes;
 use super::nodes::relations::Relations;
+use super::nodes::source_relation::relation_of;
 use super::read_names::ReadNames;
 use crate::defined_functions::{DefinedFunction, DefinedFunctions, Expansion, TableCall};
 use crate::extension::Registry;
@@ -399,9 +400,10 @@ impl ContextProvider for Provider<'_> {
         }
         self.read.add(name.table());
         match self.catalog.get(name.table()) {
-            Some(Relation::Source(definition)) => {
-                Ok(Arc::new(ScannedSource { definition: Arc::clone(definition), late: false }))
-            }
+            Some(Relation::Source(definition)) => match &definition.changes {
+                None => Ok(Arc::new(ScannedSource { definition: Arc::clone(definition), late: false })),
+                Some(changes) => Ok(inlined(&relation_of(definition, changes, name)?)),
+            },
             Some(Relation::View(view)) => match &view.rows {
                 Some(rows) => running_view(name, rows, view),
                 None => Ok(inlined(&self.over_running_views(&view.plan)?)),

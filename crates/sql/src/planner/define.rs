@@ -15,12 +15,14 @@ use crate::logical::{Key, LastOfKey, check_clock_conditions, shown, with_point};
 use crate::query::prepared::{Output, Prepared, QueryContext};
 use crate::query::retained::{self, VIEW_OPTIONS};
 use crate::relations::named_relations::{Materialized, Relation, ViewDefinition};
+use crate::relations::source_changes::SourceChanges;
 use crate::relations::source_definition::SourceDefinition;
 use crate::statement::{
     CreateMaterializedView, CreateSink, CreateSource, CreateView, Name, Options, RelationKind, SinkInput,
     Statement,
 };
 use crate::text::{Problem, TextError};
+use crate::translate::Takes;
 
 impl Planner {
     pub(super) fn create_source(
@@ -32,18 +34,23 @@ impl Planner {
         if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
             return Ok(Reply::Done(format!("'{}' already exists", create.name)));
         }
-        if let Some(name) = create.key.first().filter(|_| !is_table) {
-            let error = statement
-                .error(name.span, "a stream has no key, because its rows are only added and never replaced");
-            return Err(error.with_hint(
-                "remove PRIMARY KEY; to keep the last row of each key, use CREATE MATERIALIZED VIEW name \
-                 PRIMARY KEY (key) AS SELECT ..., or declare a TABLE with a key",
-            ));
-        }
         let mut definition: SourceDefinition = self.with_provider(|provider| {
             let table = &self.catalog.connectors;
             connectors::define_source(create, is_table, statement, provider, table, &self.settings)
         })?;
+        let is_upserted = matches!(definition.changes, Some(SourceChanges::Upsert { .. }));
+        if let Some(name) = create.key.first().filter(|_| !is_table && !is_upserted) {
+            let error = statement
+                .error(name.span, "a stream has no key, because its rows are only added and never replaced");
+            return Err(error.with_hint(
+                "remove PRIMARY KEY; or add changes = 'upsert', if a row replaces the one with the same key; or declare a \
+                 TABLE with a key",
+            ));
+        }
+        if is_table && let Some(changes) = create.options.get("changes").filter(|_| definition.changes.is_some()) {
+            let error = statement.error(changes.value_span, "a table is read to its end once, so its rows do not change");
+            return Err(error.with_hint("declare it as a SOURCE, or remove changes"));
+        }
         if is_table && !definition.is_finite {
             let message =
                 format!("'{}' would never be complete: a table is read to its end once", create.name);
@@ -120,7 +127,8 @@ impl Planner {
     /// What a view's query gives, checked.
     fn checked_output(&self, plan: &LogicalPlan, statement: &Statement) -> Result<Output, TextError> {
         let check = [("check".into(), plan.clone())];
-        let prepared = Prepared::together("check", &check, QueryContext::of_check(&self.settings), false)
+        let check = (&check[..], &[Takes::Changes][..]);
+        let prepared = Prepared::together("check", check, QueryContext::of_check(&self.settings), false)
             .map_err(|error| self.text_error(&error, statement))?;
         Ok(prepared.outputs[0].clone())
     }
@@ -179,9 +187,9 @@ impl Planner {
         let beginning = beginning(&create.options)?;
         let inputs = match &create.input {
             None => Vec::new(),
-            Some(SinkInput::Query(query)) => vec![self.sink_input(query, statement)?],
+            Some(SinkInput::Query(query)) => vec![self.sink_input(query, definition.takes, statement)?],
             Some(SinkInput::Relation(name)) => {
-                vec![self.sink_input(&select_all(name, statement)?, statement)?]
+                vec![self.sink_input(&select_all(name, statement)?, definition.takes, statement)?]
             }
         };
         let gateways = self.sink_gateways(&inputs, &definition.connector, statement)?;
@@ -194,14 +202,17 @@ impl Planner {
     pub(super) fn sink_input(
         &self,
         query: &ast::Query,
+        takes: Takes,
         statement: &Statement,
     ) -> Result<LogicalPlan, TextError> {
         let plan = self.plan(query, statement)?;
         let check = [("check".into(), plan.clone())];
-        let prepared = Prepared::together("check", &check, QueryContext::of_check(&self.settings), false)
+        let check = (&check[..], &[takes][..]);
+        let prepared = Prepared::together("check", check, QueryContext::of_check(&self.settings), false)
             .map_err(|error| self.text_error(&error, statement))?;
-        // A sink gets each row when it passes; only a table would have to take it back.
-        if prepared.outputs[0].table_key.is_some() && !prepared.is_finite() {
+        // A sink gets each row when it passes; only what changes would have to take it back.
+        let changes = prepared.outputs[0].table_key.is_some() || takes.changes();
+        if changes && !prepared.is_finite() {
             check_clock_conditions(&plan).map_err(|error| self.text_error(&error, statement))?;
         }
         Ok(plan)
@@ -216,9 +227,10 @@ impl Planner {
     ) -> Result<Reply, TextError> {
         options.finish(&["max_latency"])?;
         let bound = max_latency(options)?;
-        let plan = self.sink_input(query, statement)?;
         let names: Vec<String> = self.catalog.sinks.keys().cloned().collect();
-        let connector = self.catalog.sinks.get(sink.as_str()).map(|entry| entry.definition.connector.clone());
+        let known = self.catalog.sinks.get(sink.as_str()).map(|entry| &entry.definition);
+        let plan = self.sink_input(query, known.map_or(Takes::Rows, |known| known.takes), statement)?;
+        let connector = known.map(|known| known.connector.clone());
         let gateways =
             self.sink_gateways(std::slice::from_ref(&plan), &connector.unwrap_or_default(), statement)?;
         let Some(entry) = Arc::make_mut(&mut self.catalog.sinks).get_mut(sink.as_str()) else {
@@ -374,6 +386,10 @@ fn view_key(
     }
     let key = create.key.iter().map(|name| column_of(&output.schema, name, statement));
     let key: Vec<usize> = key.collect::<Result<_, _>>()?;
+    if output.is_changing {
+        let message = "the rows of this view come and go by themselves, so no key says which of them is the last";
+        return Err(statement.error(create.key[0].span, message).with_hint("remove PRIMARY KEY"));
+    }
     let Some(own) = &output.table_key else { return Ok(Some(key)) };
     let own = own.clone().unwrap_or_default();
     if own.len() == key.len() && own.iter().all(|column| key.contains(column)) {

@@ -292,7 +292,8 @@ fn described(relation: &translate::Relation, schema: SchemaRef) -> PlanStream {
         times: roles().filter_map(|(column, role)| Some((column, role.time_delay_ns()?))).collect(),
         session_start: roles().find(|(_, role)| is_session_start(role)).map(|(column, _)| column),
         table_key: match &relation.kind {
-            Kind::Stream => None,
+            // Programs take rows and upserts.
+            Kind::Stream | Kind::Changing => None,
             Kind::Table { keys } => Some(keys.clone()),
         },
     }

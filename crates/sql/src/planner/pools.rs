@@ -83,15 +83,18 @@ impl Planner {
     ) -> Result<RealTime, TextError> {
         let contract = self.contract(&create.options)?;
         let Some(contract) = contract else { return Ok(RealTime::default()) };
+        let definition = define_sink(&create.options, &self.catalog.connectors)?;
         let plan = match &create.input {
-            Some(SinkInput::Query(query)) => self.sink_input(query, statement)?,
-            Some(SinkInput::Relation(name)) => self.sink_input(&select_all(name, statement)?, statement)?,
+            Some(SinkInput::Query(query)) => self.sink_input(query, definition.takes, statement)?,
+            Some(SinkInput::Relation(name)) => {
+                self.sink_input(&select_all(name, statement)?, definition.takes, statement)?
+            }
             None => return Ok(RealTime::default()),
         };
         let analysed = AnalysedSink {
             name: create.name.value.clone(),
             contract: Some(contract),
-            connector: define_sink(&create.options, &self.catalog.connectors)?.connector,
+            connector: definition.connector,
             plans: vec![plan],
         };
         let real_time =

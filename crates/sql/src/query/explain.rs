@@ -191,6 +191,7 @@ fn plan_lines(prepared: &Prepared) -> Vec<PlanLine> {
     let mut lines = Vec::new();
     for (sink, output) in plan.sinks.iter().zip(&prepared.outputs) {
         let kind = match &output.table_key {
+            None if output.is_changing => "changes",
             None => "rows",
             Some(_) => "upserts",
         };

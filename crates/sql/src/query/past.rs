@@ -5,6 +5,8 @@ use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_connect::memory::TableStore;
 use tidemill_engine::{Cause, Engine, KeptState, Past, PastCycle, PastQuery, PastRun, PastStart};
+use tidemill_operators::changes::changelog_schema;
+use tidemill_store::{Contents, Retention, StoreConfig, StoreWriter};
 
 use crate::query::pipeline::Pipeline;
 use crate::query::prepared::{Output, Prepared};
@@ -114,8 +116,13 @@ impl PastPipeline {
     pub fn next_cycle(&mut self) -> Result<Option<PastCycle>, Cause> {
         let Some(mut cycle) = self.run.next_cycle()? else { return Ok(None) };
         for (batches, output) in cycle.outputs.iter_mut().zip(&self.outputs) {
+            let schema = if output.is_changing {
+                changelog_schema(&output.schema)
+            } else {
+                SchemaRef::clone(&output.schema)
+            };
             for rows in batches {
-                *rows = with_schema(rows, &output.schema)?;
+                *rows = with_schema(rows, &schema)?;
             }
         }
         Ok(Some(cycle))
@@ -131,7 +138,8 @@ impl PastPipeline {
         let mut last = None;
         while let Some(cycle) = self.next_cycle()? {
             last = Some(cycle.cut.cycle);
-            collected.iter_mut().zip(&cycle.outputs).try_for_each(|(output, rows)| output.add(rows))?;
+            let number = cycle.cut.cycle;
+            collected.iter_mut().zip(&cycle.outputs).try_for_each(|(output, rows)| output.add(number, rows))?;
         }
         let named =
             self.outputs.iter().zip(&collected).map(|(output, rows)| Ok((output.name.clone(), rows.read()?)));
@@ -143,12 +151,18 @@ impl PastPipeline {
 /// What an output had.
 enum CollectedOutput {
     Table(TableStore),
+    Changes(StoreWriter),
     Rows { schema: SchemaRef, batches: Vec<RecordBatch>, rows: usize, rows_max: usize },
 }
 
 impl CollectedOutput {
     fn new(output: &Output, rows_max: usize) -> Result<CollectedOutput, Cause> {
         match &output.table_key {
+            None if output.is_changing => {
+                let retention = Retention { rows_max, is_strict: true, bytes_max: usize::MAX, ..Retention::default() };
+                let config = StoreConfig { contents: Contents::Changes, retention, ..StoreConfig::new(&output.schema) };
+                StoreWriter::new(config).map(|(writer, _)| CollectedOutput::Changes(writer))
+            }
             Some(Some(key)) => {
                 TableStore::new(&output.schema, key.clone(), rows_max).map(CollectedOutput::Table)
             }
@@ -160,8 +174,9 @@ impl CollectedOutput {
         }
     }
 
-    fn add(&mut self, new: &[RecordBatch]) -> Result<(), Cause> {
+    fn add(&mut self, cycle: u64, new: &[RecordBatch]) -> Result<(), Cause> {
         match self {
+            CollectedOutput::Changes(writer) => writer.append(cycle, new),
             CollectedOutput::Table(table) => table.upsert(new),
             CollectedOutput::Rows { batches, rows, rows_max, .. } => {
                 *rows += new.iter().map(RecordBatch::num_rows).sum::<usize>();
@@ -180,6 +195,7 @@ impl CollectedOutput {
     fn read(&self) -> Result<RecordBatch, Cause> {
         match self {
             CollectedOutput::Table(table) => table.handle().read(),
+            CollectedOutput::Changes(writer) => writer.reader().latest().read(),
             CollectedOutput::Rows { schema, batches, .. } => concat_batches(schema, batches)
                 .map_err(|error| Cause::resource(format!("the rows do not fit into one table: {error}"))),
         }

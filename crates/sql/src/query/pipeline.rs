@@ -12,7 +12,7 @@ use crate::connectors::SinkDefinition;
 use crate::query::prepared::{Output, Prepared, QueryContext};
 use crate::relations::named_relations::{Materialized, Retained, ViewDefinition};
 use crate::settings::Settings;
-use crate::translate::UsedSource;
+use crate::translate::{Takes, UsedSource};
 
 /// Where the rows of an output go.
 #[derive(Clone)]
@@ -21,6 +21,15 @@ pub(crate) enum OutputTarget {
     Sink(SinkDefinition),
     /// Into memory, where they can be read, for this view.
     View(Arc<ViewDefinition>),
+}
+
+impl OutputTarget {
+    fn takes(&self) -> Takes {
+        match self {
+            OutputTarget::Sink(sink) => sink.takes,
+            OutputTarget::View(_) => Takes::Changes,
+        }
+    }
 }
 
 /// Queries that were checked and planned to run together, with the sinks and views that they write to. As with
@@ -67,7 +76,8 @@ impl Pipeline {
         targets: Vec<OutputTarget>,
         context: QueryContext<'_>,
     ) -> Result<Pipeline, Cause> {
-        let prepared = Prepared::together("pipeline", queries, context, false)
+        let takes: Vec<Takes> = targets.iter().map(OutputTarget::takes).collect();
+        let prepared = Prepared::together("pipeline", (queries, &takes), context, false)
             .map_err(|error| Cause::user(crate::expressions::compiled::plain(&error)).with_source(error))?;
         let durable = durable(&prepared, queries)?;
         let computation = computation(&prepared, queries, &targets);
@@ -237,7 +247,7 @@ fn durable(prepared: &Prepared, queries: &[(String, LogicalPlan)]) -> Result<Opt
     let sinks = queries.iter().zip(prepared.outputs());
     let sinks = sinks.map(|((_, plan), output)| SinkQuery {
         text: plan.display_indent().to_string(),
-        is_table: output.table_key.is_some(),
+        is_table: output.table_key.is_some() || output.is_changing,
         from_earliest: false,
     });
     let durability = Durability { snapshot_every, meaning, sinks: sinks.collect(), ..durability };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::{FetchType, LogicalPlan, SkipType};
 use tidemill_engine::{CyclePolicy, FaultLog, MemoryBudget, Plan};
@@ -12,9 +12,10 @@ use crate::logical::{header, is_finite};
 use crate::query::divided_query::DividedQuery;
 use crate::query::real_time::RealTime;
 use crate::query::unselected_key::WithKey;
+use crate::refusal::refuse;
 use crate::settings::Settings;
 use crate::split_profiles::{RequestedSplits, requested_splits};
-use crate::translate::{Kind, Relation, Role, StateLimits, Translator, UsedSource};
+use crate::translate::{Kind, Relation, Role, StateLimits, Takes, Translator, UsedSource, WEIGHT_COLUMN};
 use crate::turns::{AtOnce, Turns};
 use tidemill_operators::FailedResults;
 use tidemill_operators::watermark::LateRows;
@@ -29,6 +30,8 @@ pub struct Output {
     /// For a table (an aggregate without a window): the indexes of its key's columns; a row replaces the previous one
     /// with the same key. `Some` without indexes: the key is not among the columns.
     pub table_key: Option<Option<Vec<usize>>>,
+    /// Whether its rows come and go: each has a weight behind the columns.
+    pub is_changing: bool,
     /// How many columns at the end were not selected, and belong to the key.
     pub unselected: usize,
     /// The index of the column with the event time, if there is one.
@@ -106,15 +109,15 @@ impl<'a> QueryContext<'a> {
 }
 
 impl Prepared {
-    /// Several queries that run together, each with its output. The flag says whether a result that cannot be
+    /// Several queries that run together, each with its output, and with what takes its rows. The flag says whether a result that cannot be
     /// represented ends them with an error; otherwise it becomes NULL and is reported.
     pub(crate) fn together(
         name: &str,
-        queries: &[(String, LogicalPlan)],
+        (queries, takes): (&[(String, LogicalPlan)], &[Takes]),
         context: QueryContext<'_>,
         ends_with_error: bool,
     ) -> Result<Prepared> {
-        let (dataflow, outputs) = translated(name, queries, &context, ends_with_error)?;
+        let (dataflow, outputs) = translated(name, (queries, takes), &context, ends_with_error)?;
         Ok(Prepared::new(dataflow, outputs, Answer::Rows, context))
     }
 
@@ -124,7 +127,7 @@ impl Prepared {
         // Input that ends can be queried again, with a wider type; a stream continues.
         let ends_with_error = is_finite(query);
         let queries = [("query".to_string(), inner.clone())];
-        match translated("query", &queries, &context, ends_with_error) {
+        match translated("query", (&queries, &[Takes::Rows]), &context, ends_with_error) {
             Ok((dataflow, outputs)) if outputs[0].table_key.is_none() => {
                 let answer = rows_max.map_or(Answer::Rows, Answer::First);
                 Ok(Prepared::new(dataflow, outputs, answer, context))
@@ -133,7 +136,7 @@ impl Prepared {
                 Prepared::changing(query, translated, context)
             }
             Err(error) if !is_finite(query) => Err(error),
-            Ok(_) if !is_finite(query) => Err(crate::refusal::refuse(
+            Ok(_) if !is_finite(query) => Err(refuse(
                 "LIMIT on a table (an aggregate without a window) whose input never ends",
                 "remove LIMIT, or group by a window",
             )),
@@ -156,7 +159,8 @@ impl Prepared {
         let Some(WithKey { query, added, .. }) = keyed else {
             return Ok(Prepared::new(dataflow, outputs, Answer::Rows, context));
         };
-        let (dataflow, mut outputs) = translated("query", &[("query".to_string(), query)], &context, false)?;
+        let queries = [("query".to_string(), query)];
+        let (dataflow, mut outputs) = translated("query", (&queries, &[Takes::Rows]), &context, false)?;
         outputs[0].unselected = added;
         Ok(Prepared::new(dataflow, outputs, Answer::Rows, context))
     }
@@ -167,7 +171,8 @@ impl Prepared {
         let parts = finish.parts.iter().enumerate();
         let parts: Vec<(String, LogicalPlan)> =
             parts.map(|(index, part)| (format!("part {index}"), part.plan.clone())).collect();
-        let (dataflow, outputs) = translated("query", &parts, &context, true)?;
+        let takes = vec![Takes::Rows; parts.len()];
+        let (dataflow, outputs) = translated("query", (&parts, &takes), &context, true)?;
         Ok(Prepared::new(dataflow, outputs, Answer::AtEnd(Box::new(finish)), context))
     }
 
@@ -226,7 +231,7 @@ impl Prepared {
 /// The plan of queries that run together, and their outputs.
 fn translated(
     name: &str,
-    queries: &[(String, LogicalPlan)],
+    (queries, takes): (&[(String, LogicalPlan)], &[Takes]),
     context: &QueryContext<'_>,
     ends_with_error: bool,
 ) -> Result<(Dataflow, Vec<Output>)> {
@@ -236,10 +241,16 @@ fn translated(
     translator.failed_results =
         if ends_with_error { FailedResults::Stop } else { FailedResults::Null(null_results.clone()) };
     let mut outputs = Vec::new();
-    for (name, query) in queries {
+    for ((name, query), takes) in queries.iter().zip(takes) {
+        translator.takes_changes = takes.changes();
         let relation = translator.output(query)?;
+        let relation = match takes {
+            Takes::Rows | Takes::Changes => relation,
+            Takes::WeightedRows => translator.weighted(relation)?,
+        };
         translator.plan.sink(name, [relation.stream]);
-        outputs.push(output(name, query, &relation));
+        let output = output(name, query, &relation);
+        outputs.push(if *takes == Takes::WeightedRows { with_weight(output)? } else { output });
     }
     let places = translator.places()?;
     let splits =
@@ -266,12 +277,27 @@ fn output(name: &str, query: &LogicalPlan, relation: &Relation) -> Output {
     let fields = relation.schema.fields().iter().zip(names);
     let fields: Vec<Field> = fields.map(|(field, name)| field.as_ref().clone().with_name(name)).collect();
     let table_key = match &relation.kind {
-        Kind::Stream => None,
+        Kind::Stream | Kind::Changing => None,
         Kind::Table { keys } => Some(keys.clone()),
     };
+    let is_changing = relation.is_changing();
     let event_time = relation.roles.iter().position(|role| matches!(role, Role::EventTime { .. }));
     let schema = Arc::new(Schema::new(fields));
-    Output { name: name.to_string(), schema, table_key, unselected: 0, event_time }
+    Output { name: name.to_string(), schema, table_key, is_changing, unselected: 0, event_time }
+}
+
+/// The output whose last column is the weight of each row.
+fn with_weight(output: Output) -> Result<Output> {
+    if output.schema.column_with_name(WEIGHT_COLUMN).is_some() {
+        return Err(refuse(
+            format!("the query has a column `{WEIGHT_COLUMN}`, which is the name of the weights of its changes"),
+            "rename it with AS",
+        ));
+    }
+    let weight = Arc::new(Field::new(WEIGHT_COLUMN, DataType::Int64, false));
+    let fields = output.schema.fields().iter().cloned().chain([weight]);
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    Ok(Output { schema, is_changing: false, ..output })
 }
 
 /// A query without its final LIMIT, and that limit.

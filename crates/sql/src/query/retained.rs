@@ -37,6 +37,12 @@ pub(crate) fn read(
     statement: &Statement,
 ) -> Result<Retained, TextError> {
     let columns = |name: &str| columns(options, name, &output.schema);
+    for name in ["retain", "retain_bytes"].into_iter().filter(|_| output.is_changing) {
+        if options.get(name).is_some() {
+            let error = options.error_at_name(name, "the rows of this view come and go by themselves");
+            return Err(error.with_hint("remove it"));
+        }
+    }
     let is_table = output.table_key.is_some();
     for name in ["retain", "retain_bytes", "key"].into_iter().filter(|_| is_table) {
         if options.get(name).is_some() {
@@ -161,6 +167,7 @@ pub(crate) fn config(output: &Output, retained: &Retained, rows_max: usize) -> R
                 "the result does not contain the columns of GROUP BY; add them to SELECT",
             ));
         }
+        None if output.is_changing => (Contents::AllRows, retained.key.clone()),
         None => (Contents::AllRows, retained.key.clone()),
     };
     let default = Retention::default();

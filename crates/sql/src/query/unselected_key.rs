@@ -60,7 +60,7 @@ impl WithKey {
 fn keyed_input(input: &LogicalPlan, limits: &StateLimits) -> Result<Option<(LogicalPlan, Vec<usize>)>> {
     let kind = Translator::new("key", &[input], limits.clone())?.output(input)?.kind;
     Ok(match kind {
-        Kind::Stream => None,
+        Kind::Stream | Kind::Changing => None,
         Kind::Table { keys: Some(key) } => Some((input.clone(), key)),
         Kind::Table { keys: None } => WithKey::add(input, limits)?.map(|keyed| (keyed.query, keyed.key)),
     })

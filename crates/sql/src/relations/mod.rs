@@ -5,6 +5,7 @@ pub(crate) mod named_relations;
 pub(crate) mod point_column;
 pub(crate) mod projected;
 pub(crate) mod single_batch_source;
+pub(crate) mod source_changes;
 pub(crate) mod source_definition;
 pub(crate) mod stored_rows;
 pub(crate) mod stream_process;

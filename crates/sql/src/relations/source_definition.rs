@@ -14,6 +14,7 @@ use tidemill_store::StoreConfig;
 
 use crate::relations::gateway_rows::GatewayRows;
 use crate::relations::projected::Projected;
+use crate::relations::source_changes::SourceChanges;
 use crate::relations::single_batch_source::SingleBatchSource;
 use crate::relations::stored_rows::StoredRows;
 
@@ -42,8 +43,11 @@ pub struct SourceDefinition {
     pub max_ahead: Option<Duration>,
     /// Whether it is read once, at the start, as a table.
     pub is_table: bool,
-    /// For a table: the indexes of the columns that identify its rows; empty if rows may be equal in all columns.
+    /// For a table, and for a source whose rows replace others: the indexes of the columns that identify its rows; empty if rows may be
+    /// equal in all columns.
     pub key: Vec<usize>,
+    /// What its rows mean for the relation that queries read; `None`: each is one more.
+    pub changes: Option<SourceChanges>,
     /// Whether it ends by itself.
     pub is_finite: bool,
     /// Whether opening it again gives the same rows at once: files do, sockets and standard input do not.
@@ -95,6 +99,7 @@ impl SourceDefinition {
             max_ahead: None,
             is_table: false,
             key: Vec::new(),
+            changes: None,
             is_finite: false,
             is_repeatable: false,
             starts_over: false,

@@ -55,17 +55,20 @@ impl Translator {
         };
         let schema = input_plan.schema();
         let input = self.relation(input_plan)?;
+        if aggregate.group_expr.iter().any(|group| matches!(group, Expr::GroupingSet(_))) {
+            return Err(refuse(
+                "GROUPING SETS, CUBE and ROLLUP are not supported on streams",
+                "write one query for each",
+            ));
+        }
+        if !input.is_stream() && self.takes_changes {
+            return self.changing_aggregate(aggregate, (input, input_plan), &filters);
+        }
         if !input.is_stream() {
             return Err(refuse(
                 "an aggregate over a table (an aggregate without a window) would have to retract rows of \
                  groups that changed",
                 "aggregate the stream from which the table is computed, or group by a window",
-            ));
-        }
-        if aggregate.group_expr.iter().any(|group| matches!(group, Expr::GroupingSet(_))) {
-            return Err(refuse(
-                "GROUPING SETS, CUBE and ROLLUP are not supported on streams",
-                "write one query for each",
             ));
         }
         let is_by_count = is_by_count(aggregate, &input, schema)?;
@@ -272,7 +275,7 @@ impl Translator {
 }
 
 /// The index of an expression among the computed ones; adds it if it is missing.
-fn place(wanted: &mut Vec<Expr>, expression: &Expr) -> usize {
+pub(super) fn place(wanted: &mut Vec<Expr>, expression: &Expr) -> usize {
     let expression = expression.clone().unalias();
     wanted.iter().position(|known| *known == expression).unwrap_or_else(|| {
         wanted.push(expression);
@@ -340,7 +343,7 @@ fn window_spec(windowed: Windowed, time: usize) -> WindowSpec {
 }
 
 /// A call with its arguments among the computed columns.
-fn aggregate_call(
+pub(super) fn aggregate_call(
     expression: &Expr,
     schema: &DFSchema,
     wanted: &mut Vec<Expr>,
@@ -379,7 +382,7 @@ fn names(aggregate: &Aggregate, groups: &[Group], windowed: bool) -> Vec<(String
     names
 }
 
-fn describe(spec: &AggregateSpec, kind: &str) -> String {
+pub(super) fn describe(spec: &AggregateSpec, kind: &str) -> String {
     let calls: Vec<&str> = spec.calls.iter().map(|call| call.function.name()).collect();
     let keys: Vec<&str> = spec.names[..spec.keys.len()].iter().map(String::as_str).collect();
     format!("aggregate {kind}: {} by ({})", calls.join(", "), keys.join(", "))

@@ -31,31 +31,38 @@ pub(super) struct Side {
 impl Translator {
     pub(super) fn join(&mut self, join: &Join) -> Result<Relation> {
         if join.null_equality == NullEquality::NullEqualsNull {
-            return Err(refuse(
+            let refusal = refuse(
                 "a join in which NULL equals NULL cannot run on a stream",
-                "write the join \
-                condition with =",
-            ));
+                "write the join condition with =",
+            );
+            return self.changing_join_or(join, refusal);
         }
         if is_static(&join.right) || is_static(&join.left) {
             return self.lookup(join);
         }
         if !matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right) {
-            return Err(refuse(
+            let refusal = refuse(
                 format!("{} cannot run on two streams", join_words(join.join_type)),
                 "write JOIN or LEFT JOIN, with a bound on the time between the rows",
-            ));
+            );
+            return self.changing_join_or(join, refusal);
         }
         let left = self.relation(&join.left)?;
         let right = self.relation(&join.right)?;
+        if left.is_changing() || right.is_changing() {
+            return self.changing_join(join);
+        }
         match (left.is_stream(), right.is_stream()) {
             (true, true) => self.stream_join(join, left, right),
             (true, false) => self.table_join(join, left, right, false),
             (false, true) => self.table_join(join, right, left, true),
-            (false, false) => Err(refuse(
-                "a join of two tables (aggregates without a window) would have to retract rows",
-                "join the streams from which they are computed, or keep one with CREATE MATERIALIZED VIEW",
-            )),
+            (false, false) => {
+                let refusal = refuse(
+                    "a join of two tables (aggregates without a window) would have to retract rows",
+                    "join the streams from which they are computed, or keep one with CREATE MATERIALIZED VIEW",
+                );
+                self.changing_join_or(join, refusal)
+            }
         }
     }
 
@@ -71,27 +78,32 @@ impl Translator {
             (JoinType::Inner, _) => JoinKind::Inner,
             (JoinType::Left, false) | (JoinType::Right, true) => JoinKind::Left,
             _ => {
-                return Err(refuse(
+                let refusal = refuse(
                     "rows of a table without a match would have to be retracted when a match arrives",
                     "make the stream the preserved side: stream LEFT JOIN table",
-                ));
+                );
+                return self.changing_join_or(join, refusal);
             }
         };
         let (stream_plan, table_plan) =
             if swapped { (&join.right, &join.left) } else { (&join.left, &join.right) };
         let ends = stream.is_finite && table.is_finite;
         if !ends && is_aggregate(table_plan) {
-            return Err(refuse(
+            let refusal = refuse(
                 "each row is joined once with a value of an aggregate that changes afterwards, so the result would \
                  not be kept up to date",
                 "keep both with CREATE MATERIALIZED VIEW, and join them where they are read: SELECT ... FROM rows \
                  JOIN totals ON ...; or group by a window, and join on its bounds",
-            ));
+            );
+            return self.changing_join_or(join, refusal);
         }
         let (on, filter) = conditions(join, &table);
         let pairs = on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) });
         let (stream_keys, table_keys): (Vec<&Expr>, Vec<&Expr>) = pairs.unzip();
-        let table_keys = own_keys(&table, table_plan, &table_keys)?;
+        let table_keys = match own_keys(&table, table_plan, &table_keys) {
+            Ok(keys) => keys,
+            Err(refusal) => return self.changing_join_or(join, refusal),
+        };
         let stream = self.side(stream, stream_plan, &stream_keys)?;
         let stream = Side { relation: self.until_end_of(stream.relation, &stream.keys, &table), ..stream };
         let residual = self.condition(filter.as_ref(), &stream, stream_plan, table_plan)?;
@@ -166,10 +178,9 @@ impl Translator {
             } else {
                 "bound the time: ... AND a.event_time BETWEEN b.event_time - INTERVAL '1 minute' AND b.event_time"
             };
-            return Err(refuse(
-                "this joins two streams without a bound, so both would have to be kept in full",
-                advice,
-            ));
+            let refusal =
+                refuse("this joins two streams without a bound, so both would have to be kept in full", advice);
+            return self.changing_join_or(join, refusal);
         };
         let first = self.side(first, first_plan, &first_keys)?;
         let second = self.side(second, second_plan, &second_keys)?;
@@ -360,7 +371,7 @@ fn behind(relation: &Relation, by_ns: i64) -> Vec<Role> {
 }
 
 /// The relation of the joined rows.
-fn merge_sources(one: Relation, other: &Relation) -> Relation {
+pub(super) fn merge_sources(one: Relation, other: &Relation) -> Relation {
     let mut sources: Vec<usize> = one.sources.iter().chain(&other.sources).copied().collect();
     sources.sort_unstable();
     sources.dedup();

@@ -13,6 +13,10 @@ impl Translator {
             Kind::Stream => {
                 Ok(Relation { kind: Kind::Table { keys: Some(node.mark.0.clone()) }, ..relation })
             }
+            Kind::Changing => Err(refuse(
+                "the rows of this view come and go by themselves, so no key says which of them is the last",
+                "remove PRIMARY KEY",
+            )),
             Kind::Table { .. } => {
                 Err(refuse("this view already has a key: the columns it is grouped by", "remove PRIMARY KEY"))
             }

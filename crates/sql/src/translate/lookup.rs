@@ -18,13 +18,17 @@ impl Translator {
         let swapped = !is_static(&join.right);
         let (stream_plan, table_plan) =
             if swapped { (&join.right, &join.left) } else { (&join.left, &join.right) };
-        let kind = kind(join, swapped)?;
+        let kind = match kind(join, swapped) {
+            Ok(kind) => kind,
+            Err(refusal) => return self.changing_join_or(join, refusal),
+        };
         let relation = self.relation(stream_plan)?;
         if !relation.is_stream() {
-            return Err(refuse(
+            let refusal = refuse(
                 "a table that changes is joined with a fixed one before its rows are final",
                 "join before GROUP BY: aggregate over (stream JOIN table)",
-            ));
+            );
+            return self.changing_join_or(join, refusal);
         }
         let pairs = join.on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) });
         let (stream_keys, table_keys): (Vec<&Expr>, Vec<&Expr>) = pairs.unzip();

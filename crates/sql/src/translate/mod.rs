@@ -3,6 +3,7 @@
 mod adaptive_regions;
 mod aggregate;
 mod aggregate_functions;
+mod changes;
 mod columns;
 mod computing;
 mod constant;
@@ -49,6 +50,7 @@ use tidemill_engine::{
 use tidemill_operators::watermark::{LateRows, WatermarkSpec};
 use tidemill_operators::{FailedResults, partition_limit};
 
+pub(crate) use changes::{Takes, WEIGHT_COLUMN};
 pub(crate) use columns::unique;
 pub(crate) use read_as_tables::read_as_tables;
 pub(crate) use relation::{Kind, Relation, Role, Selection, Window};
@@ -80,6 +82,14 @@ pub(crate) struct StateLimits {
     pub memory: MemoryBudget,
 }
 
+/// What a translation depends on beside the plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Circumstances {
+    /// The process of which it is part.
+    process: Option<usize>,
+    takes_changes: bool,
+}
+
 /// Translates the queries of one run into one plan.
 pub(crate) struct Translator {
     pub plan: Plan,
@@ -98,8 +108,11 @@ pub(crate) struct Translator {
     limits: StateLimits,
     windows: u32,
     operators: usize,
-    /// What was translated already, and as part of which process: a view that is used twice runs once.
-    done: Vec<(Option<usize>, LogicalPlan, Relation)>,
+    /// Whether rows of the query that is translated may also go again. Otherwise only such queries have a translation whose rows come
+    /// and, in tables, are replaced.
+    pub takes_changes: bool,
+    /// What was translated already: a view that is used twice runs once.
+    done: Vec<(Circumstances, LogicalPlan, Relation)>,
     /// The nodes being translated, each within the one before it, with the number of operators that it has so far.
     nodes: Vec<(LogicalPlan, usize)>,
     /// The process being translated, by its number in the plan.
@@ -133,6 +146,7 @@ impl Translator {
             splits: BTreeMap::new(),
             limits,
             windows: 0,
+            takes_changes: false,
             done: Vec::new(),
             nodes: Vec::new(),
             process: None,
@@ -143,9 +157,9 @@ impl Translator {
 
     /// The stream of a logical plan, with its columns in the plan's order.
     pub fn relation(&mut self, plan: &LogicalPlan) -> Result<Relation> {
-        let process = self.process;
-        let is_same = |(part_of, known, _): &&(Option<usize>, LogicalPlan, Relation)| {
-            *part_of == process && known == plan && same_scans(known, plan)
+        let circumstances = Circumstances { process: self.process, takes_changes: self.takes_changes };
+        let is_same = |(known_in, known, _): &&(Circumstances, LogicalPlan, Relation)| {
+            *known_in == circumstances && known == plan && same_scans(known, plan)
         };
         if let Some((.., done)) = self.done.iter().find(is_same) {
             return Ok(done.clone());
@@ -154,7 +168,7 @@ impl Translator {
         let relation = self.translate(plan);
         self.nodes.pop();
         let relation = relation?;
-        self.done.push((process, plan.clone(), relation.clone()));
+        self.done.push((circumstances, plan.clone(), relation.clone()));
         Ok(relation)
     }
 
@@ -186,6 +200,7 @@ impl Translator {
             LogicalPlan::Sort(sort) => self.sort(sort),
             LogicalPlan::Unnest(unnest) => self.unnest(unnest),
             LogicalPlan::Limit(limit) if is_nothing(limit) => self.nothing(plan.schema()),
+            LogicalPlan::Limit(limit) if self.takes_changes => self.limit(limit),
             LogicalPlan::Extension(extension) => self.extension(extension.node.as_ref()),
             other => Err(not_streaming::not_streaming(other)),
         }

@@ -21,6 +21,9 @@ const EXAMPLE: &str = "write OVER (PARTITION BY key ORDER BY event_time), with t
 impl Translator {
     pub(super) fn over(&mut self, window: &Window) -> Result<Relation> {
         let relation = self.output(&window.input)?;
+        if self.takes_changes && !self.runs_in_order(window, &relation) {
+            return self.changing_windows(window, relation);
+        }
         if !relation.is_stream() {
             return Err(refuse(
                 "a running function over a table (an aggregate without a window) has no order",
@@ -87,8 +90,24 @@ impl Translator {
         Ok(Relation { schema: schema_of(&window.schema), ..selected })
     }
 
+    /// Whether all functions are computed once and for all as the rows come, in the order of an event time.
+    fn runs_in_order(&self, window: &Window, relation: &Relation) -> bool {
+        let schema = window.input.schema();
+        let Ok(functions) = window.window_expr.iter().map(window_function).collect::<Result<Vec<_>>>() else {
+            return false;
+        };
+        let first = &functions[0].params;
+        let runs = |function: &WindowFunction| {
+            let params = &function.params;
+            (&params.partition_by, &params.order_by) == (&first.partition_by, &first.order_by)
+                && event_time(function, relation, schema).is_ok()
+                && self.running(function, &mut Vec::new(), schema).is_ok()
+        };
+        relation.is_stream() && functions.iter().all(runs)
+    }
+
     /// The column of an expression, computed after the others if it is not one of them.
-    fn place(&self, all: &mut Vec<Expr>, expression: &Expr, schema: &DFSchema) -> usize {
+    pub(super) fn place(&self, all: &mut Vec<Expr>, expression: &Expr, schema: &DFSchema) -> usize {
         as_column(expression, schema).unwrap_or_else(|| {
             let known = all.iter().position(|known| known == expression);
             known.unwrap_or_else(|| {

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection};
 
+use tidemill_operators::changes::changelog_schema;
+
+use super::changes::with_weight;
 use super::columns::{schema_of, stream_schema};
 use super::empty_windows::check_windows_kept;
 use super::{Kind, Relation, Role, Selection, Translator, as_column, column_at, refuse, window_assign};
@@ -58,8 +61,9 @@ impl Translator {
         columns: &[Expr],
         output: Option<&DFSchema>,
     ) -> Result<Relation> {
-        check_filters(&relation, filters, schema)?;
         let places: Vec<Option<usize>> = columns.iter().map(|column| as_column(column, schema)).collect();
+        let relation = self.changelog_if_needed(relation, (filters, &places), schema)?;
+        check_filters(&relation, filters, schema)?;
         let identity = places.iter().copied().eq((0..relation.schema.fields().len()).map(Some));
         if filters.is_empty() && identity {
             return Ok(relation);
@@ -72,8 +76,10 @@ impl Translator {
             None => window_assign::with_bounds(column.clone(), &relation, schema),
         });
         let computed: Vec<Expr> = computed.collect::<Result<_>>()?;
+        let weighted = relation.is_changing().then(|| with_weight(schema)).transpose()?;
+        let schema = weighted.as_ref().unwrap_or(schema);
         // What merely picks columns of another stream is skipped.
-        let width = relation.schema.fields().len();
+        let width = schema.fields().len();
         let picked = relation.selection.clone().unwrap_or_else(|| Selection {
             stream: relation.stream,
             width,
@@ -81,7 +87,7 @@ impl Translator {
         });
         let compile =
             |expression: &Expr| Compiled::new(expression, schema)?.moved(&picked.columns, picked.width);
-        let compiled: Vec<Compiled> = computed.iter().map(compile).collect::<Result<_>>()?;
+        let mut compiled: Vec<Compiled> = computed.iter().map(compile).collect::<Result<_>>()?;
         let conditions = filters
             .iter()
             .flat_map(split_conjunction)
@@ -94,18 +100,27 @@ impl Translator {
             })),
         };
         let name = describe(filters, columns, &places);
-        let pure: Option<Vec<usize>> = places.iter().map(|place| Some(picked.columns[(*place)?])).collect();
+        let weight = relation.is_changing().then(|| width - 1);
+        if let Some(weight) = weight {
+            compiled.push(compile(&column_at(schema, weight))?);
+        }
+        let pure: Option<Vec<usize>> =
+            places.iter().copied().chain(weight.map(Some)).map(|place| Some(picked.columns[place?])).collect();
         let selection = pure.filter(|_| filters.is_empty()).map(|columns| Selection { columns, ..picked });
+        let written = match weight {
+            Some(_) => changelog_schema(&output),
+            None => Arc::clone(&output),
+        };
         let steps = FilterProject::new(
             conditions,
             &compiled,
-            Arc::clone(&output),
+            Arc::clone(&written),
             self.faults.clone(),
             picked.width,
             self.limits.memory.clone(),
         )?;
         let stream =
-            self.transform(name, picked.stream, Arc::clone(&output), move || Box::new(steps.clone()));
+            self.transform(name, picked.stream, written, move || Box::new(steps.clone()));
         let kind = kind_of(&relation, &places);
         Ok(Relation { stream, schema: output, roles, kind, selection, ..relation })
     }
@@ -115,6 +130,7 @@ impl Translator {
 fn kind_of(relation: &Relation, places: &[Option<usize>]) -> Kind {
     match &relation.kind {
         Kind::Stream => Kind::Stream,
+        Kind::Changing => Kind::Changing,
         Kind::Table { keys } => {
             let place = |key: &usize| places.iter().position(|place| *place == Some(*key));
             let keys = keys.as_ref().and_then(|keys| keys.iter().map(place).collect());
@@ -126,15 +142,7 @@ fn kind_of(relation: &Relation, places: &[Option<usize>]) -> Kind {
 /// A condition on a table's values would have to retract rows emitted before.
 fn check_filters(relation: &Relation, filters: &[Expr], schema: &DFSchema) -> Result<()> {
     let Kind::Table { keys } = &relation.kind else { return check_sessions(relation, filters) };
-    let mut on_keys_only = true;
-    for filter in filters {
-        for column in filter.column_refs() {
-            let place = schema.maybe_index_of_column(column);
-            on_keys_only &=
-                place.is_some_and(|place| keys.as_ref().is_some_and(|keys| keys.contains(&place)));
-        }
-    }
-    if on_keys_only {
+    if read_only_keys(filters, keys.as_deref(), schema) {
         Ok(())
     } else {
         Err(refuse(
@@ -144,6 +152,15 @@ fn check_filters(relation: &Relation, filters: &[Expr], schema: &DFSchema) -> Re
              when reading it",
         ))
     }
+}
+
+/// Whether conditions on a table concern its key alone, so that they hold for all rows of a key or for none.
+pub(super) fn read_only_keys(filters: &[Expr], keys: Option<&[usize]>, schema: &DFSchema) -> bool {
+    let is_key = |column: &Column| {
+        let place = schema.maybe_index_of_column(column);
+        place.is_some_and(|place| keys.is_some_and(|keys| keys.contains(&place)))
+    };
+    filters.iter().flat_map(Expr::column_refs).all(is_key)
 }
 
 /// The rows that exist determine the sessions, so a filter cannot come after they were assigned.

@@ -32,14 +32,17 @@ pub(crate) struct Selection {
     pub stream: StreamRef,
     /// How many columns the stream has.
     pub width: usize,
-    /// The indexes of the columns.
+    /// The indexes of the columns; of a changelog, with that of the weight at the end.
     pub columns: Vec<usize>,
 }
 
-/// Streams are append-only; tables have one row per key, and a row replaces the previous one.
+/// Streams are append-only; tables have one row per key, and a row replaces the previous one; of anything else, each row comes
+/// and goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Stream,
+    /// A changelog: the stream has one more column than the relation, the weight of each row.
+    Changing,
     /// The indexes of the key's columns; `None`: the key is no longer among the columns.
     Table {
         keys: Option<Vec<usize>>,
@@ -124,5 +127,9 @@ impl Window {
 impl Relation {
     pub fn is_stream(&self) -> bool {
         self.kind == Kind::Stream
+    }
+
+    pub fn is_changing(&self) -> bool {
+        self.kind == Kind::Changing
     }
 }

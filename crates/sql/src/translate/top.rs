@@ -70,7 +70,11 @@ impl Translator {
             }
         }
         let Some(count) = count else { return Ok(None) };
-        let Some(top) = self.first_rows(window, &function, numbering, count)? else { return Ok(None) };
+        let top = match self.first_rows(window, &function, numbering, count)? {
+            Some(top) => top,
+            None if self.takes_changes => self.changing_first_rows(window, &function, (numbering, count))?,
+            None => return Ok(None),
+        };
         let top = match renamed {
             None => top,
             Some(projection) => {
@@ -93,12 +97,18 @@ impl Translator {
     ) -> Result<Option<Relation>> {
         let schema = window.input.schema();
         let relation = self.relation(&window.input)?;
+        if relation.is_changing() {
+            return Ok(None);
+        }
         let columns = |expressions: &[Expr]| -> Option<Vec<usize>> {
             expressions.iter().map(|expression| as_column(expression, schema)).collect()
         };
         let Some(partition) = columns(&function.params.partition_by) else { return Ok(None) };
         let order_by: Vec<Expr> = function.params.order_by.iter().map(|by| by.expr.clone()).collect();
         let Some(order) = columns(&order_by) else {
+            if self.takes_changes {
+                return Ok(None);
+            }
             return Err(refuse("the rows are numbered by an expression", "name it in a subquery"));
         };
         let role = |column: &usize| relation.roles[*column];

@@ -25,6 +25,9 @@ impl Translator {
             }
         }
         if inputs.iter().any(|input| !input.is_stream()) {
+            if self.takes_changes {
+                return self.changing_union(union, inputs);
+            }
             return Err(refuse(
                 "UNION ALL of tables (aggregates without a window) would mix rows of the same key",
                 "group by a window, or aggregate over the UNION ALL of their inputs",
@@ -70,7 +73,7 @@ impl Translator {
 
 /// The columns by which rows are spread over partitions, as widely as possible: nothing depends on it, for nothing is kept.
 /// To hash an array costs more than to pass it on, so lists and structs are left out if there are other columns.
-fn spread(schema: &SchemaRef) -> Vec<usize> {
+pub(super) fn spread(schema: &SchemaRef) -> Vec<usize> {
     let is_plain = |column: &usize| !schema.field(*column).data_type().is_nested();
     let all = 0..schema.fields().len();
     let plain: Vec<usize> = all.clone().filter(is_plain).collect();

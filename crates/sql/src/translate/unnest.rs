@@ -6,14 +6,17 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::Unnest as UnnestPlan;
 
+use tidemill_operators::changes::changelog_schema;
+
 use super::columns::schema_of;
-use super::{Relation, Role, Translator, refuse};
+use super::{Kind, Relation, Role, Translator, refuse};
 use crate::expressions::unnested::{Unnest, Unnested};
 
 impl Translator {
     pub(super) fn unnest(&mut self, unnest: &UnnestPlan) -> Result<Relation> {
         let relation = self.output(&unnest.input)?;
-        if !relation.is_stream() {
+        let relation = if self.takes_changes { self.changelog(relation)? } else { relation };
+        if matches!(relation.kind, Kind::Table { .. }) {
             return Err(refuse(
                 "UNNEST of a table (an aggregate without a window) would have to retract elements that are gone",
                 "unnest the stream from which the table is computed, or group by a window",
@@ -42,16 +45,19 @@ impl Translator {
             }
         }
         let output = schema_of(&unnest.schema);
+        // The elements of a row come and go with it.
+        let weight = relation.is_changing().then(|| Unnested::Whole(fields.len()));
+        let written = if relation.is_changing() { changelog_schema(&output) } else { Arc::clone(&output) };
         let steps = Unnest {
-            columns: columns.clone(),
-            output: Arc::clone(&output),
+            columns: columns.iter().copied().chain(weight).collect(),
+            output: Arc::clone(&written),
             keeps_empty: unnest.options.expand_empty_as_null(),
             memory: self.limits.memory.clone(),
         };
         let lists = unnest.list_type_columns.iter().map(|(index, _)| as_written(fields[*index].name()));
         let name = crate::logical::shown_text(&format!("unnest {}", lists.collect::<Vec<_>>().join(", ")));
         let stream =
-            self.transform(name, relation.stream, Arc::clone(&output), move || Box::new(steps.clone()));
+            self.transform(name, relation.stream, written, move || Box::new(steps.clone()));
         let role = |column: &Unnested| match column {
             Unnested::Whole(index) => relation.roles[*index],
             Unnested::Elements(_) => Role::None,

@@ -3,6 +3,7 @@
 mod against_batch;
 mod against_duckdb;
 mod cars;
+mod changing_views;
 mod counted_turns;
 mod divided_views;
 mod errors;

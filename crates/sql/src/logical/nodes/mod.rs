@@ -14,6 +14,8 @@ pub(super) mod process;
 pub(super) mod process_call;
 pub(super) mod relations;
 pub(super) mod select_before;
+pub(super) mod source_relation;
 pub(super) mod split_call;
 pub(super) mod split_stream;
+pub(super) mod weighted_rows;
 pub(super) mod window_assign;

@@ -1,0 +1,138 @@
+//! Relations whose rows come and go. A changelog has the rows of a cycle that came, and those that went, each with a weight; the sum of
+//! all changelogs is the relation. Operators over changelogs keep any query up to date, a cycle at a time (the algebra of DBSP: Budiu et al.,
+//! PVLDB 16(7), 2023). What only grows, or is replaced by key, keeps its own operators, which are faster.
+//!
+//! The stream of a changelog has the relation's columns and, at its end, the weight.
+
+mod aggregate;
+mod join;
+mod top;
+mod union;
+mod weighted_rows;
+mod windowed;
+
+use std::sync::Arc;
+
+use arrow_schema::SchemaRef;
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::{Expr, lit};
+use tidemill_engine::changes::{WEIGHT, weight_field};
+use tidemill_operators::changes::{Upserts, UpsertsSpec, changelog_schema};
+
+use super::project::read_only_keys;
+use super::{Kind, Relation, Role, Translator, column_at, refuse, user};
+
+/// What takes the rows of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// Rows that come, and in tables replace those of the same key.
+    Rows,
+    /// Rows that come and go, with their weights apart from the columns.
+    Changes,
+    /// Rows that come and go, with their weights as a column that people see.
+    WeightedRows,
+}
+
+impl Takes {
+    /// Whether rows may go.
+    pub fn changes(self) -> bool {
+        self != Takes::Rows
+    }
+}
+
+/// The column with the weights of [`Takes::WeightedRows`].
+pub(crate) const WEIGHT_COLUMN: &str = "weight";
+
+/// The columns of a logical plan with the weight, as expressions over a changelog see them.
+pub(super) fn with_weight(schema: &DFSchema) -> Result<DFSchema> {
+    let own = schema.iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field)));
+    let fields = own.chain([(None, Arc::new(weight_field()))]).collect();
+    DFSchema::new_with_metadata(fields, Default::default())
+}
+
+impl Translator {
+    /// The relation as operators over changelogs read it: a stream stays as it is, because its rows only come. The upserts of a table
+    /// become the rows that they replace and bring.
+    pub(super) fn changelog(&mut self, relation: Relation) -> Result<Relation> {
+        let keys = match &relation.kind {
+            Kind::Stream | Kind::Changing => return Ok(relation),
+            Kind::Table { keys: Some(keys) } => keys.clone(),
+            Kind::Table { keys: None } => {
+                return Err(refuse(
+                    "the columns of a table do not include its key, so nobody knows which rows are replaced",
+                    "add the columns it is grouped by to its SELECT",
+                ));
+            }
+        };
+        let partitions = self.partitions(keys.len());
+        let schema = Arc::clone(&relation.schema);
+        let spec = UpsertsSpec {
+            schema: Arc::clone(&schema),
+            keys: keys.clone(),
+            rows_max: self.rows_max(partitions),
+        };
+        Upserts::new(spec.clone()).map_err(user)?;
+        let inputs = [(relation.stream, keys)];
+        let output = changelog_schema(&schema);
+        let stream = self.operator("changes of a table", &inputs, partitions, output, move |_| {
+            Box::new(Upserts::new(spec.clone()).expect("checked when it was planned"))
+        });
+        Ok(changing(relation, stream, schema))
+    }
+
+    /// As [`changelog`](Translator::changelog), if conditions or columns over a table lose what its upserts mean: conditions on values may
+    /// hold for a row and not for the one that replaces it, and without its key nobody knows which row that is.
+    pub(super) fn changelog_if_needed(
+        &mut self,
+        relation: Relation,
+        (filters, places): (&[Expr], &[Option<usize>]),
+        schema: &DFSchema,
+    ) -> Result<Relation> {
+        let Kind::Table { keys } = &relation.kind else { return Ok(relation) };
+        let keeps_keys =
+            keys.as_ref().is_some_and(|keys| keys.iter().all(|key| places.contains(&Some(*key))));
+        if self.takes_changes && !(keeps_keys && read_only_keys(filters, keys.as_deref(), schema)) {
+            self.changelog(relation)
+        } else {
+            Ok(relation)
+        }
+    }
+
+    /// The changelog of a relation with a weight in each row: that of a stream, whose rows only come, is 1.
+    pub fn weighted(&mut self, relation: Relation) -> Result<Relation> {
+        let relation = self.changelog(relation)?;
+        if relation.is_changing() {
+            return Ok(relation);
+        }
+        let schema = DFSchema::try_from(relation.schema.as_ref().clone())?;
+        let mut columns: Vec<Expr> =
+            (0..schema.fields().len()).map(|index| column_at(&schema, index)).collect();
+        columns.push(lit(1_i64).alias(WEIGHT));
+        let own = Arc::clone(&relation.schema);
+        let weighted = self.compute(relation, &schema, &[], &columns, None)?;
+        let stream = weighted.stream;
+        Ok(changing(weighted, stream, own))
+    }
+
+    /// The columns of a relation and the columns that expressions over them have, computed behind the others if they are not among them.
+    /// Returns the relation, and the place of each expression.
+    fn with_columns(
+        &mut self,
+        relation: Relation,
+        expressions: &[Expr],
+        schema: &DFSchema,
+    ) -> Result<(Relation, Vec<usize>)> {
+        let columns = schema.fields().len();
+        let mut all: Vec<Expr> = (0..columns).map(|index| column_at(schema, index)).collect();
+        let places = expressions.iter().map(|expression| self.place(&mut all, expression, schema)).collect();
+        let relation =
+            if all.len() == columns { relation } else { self.compute(relation, schema, &[], &all, None)? };
+        Ok((relation, places))
+    }
+}
+
+/// A relation that is made of another one, with the changelog in a stream.
+fn changing(of: Relation, stream: tidemill_engine::StreamRef, schema: SchemaRef) -> Relation {
+    let roles = vec![Role::None; schema.fields().len()];
+    Relation { stream, schema, roles, kind: Kind::Changing, ordered: false, selection: None, ..of }
+}

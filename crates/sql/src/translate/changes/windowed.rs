@@ -1,0 +1,108 @@
+//! Window functions over rows that come and go, in any order: what a partition's rows have is computed again when it changes.
+
+use std::sync::Arc;
+
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::WindowFunction;
+use datafusion::logical_expr::{Expr, Window};
+use tidemill_engine::PartitionFunction;
+use tidemill_operators::changes::{Windowed, WindowedSpec, changelog_schema};
+use tidemill_operators::top::OrderBy;
+
+use super::changing;
+use crate::expressions::window_function::PartitionValues;
+use crate::translate::columns::{schema_of, stream_schema};
+use crate::translate::over::window_function;
+use crate::translate::{Relation, Translator, user};
+
+impl Translator {
+    /// The rows of a relation with the values of window functions.
+    pub(in crate::translate) fn changing_windows(
+        &mut self,
+        window: &Window,
+        relation: Relation,
+    ) -> Result<Relation> {
+        let mut relation = self.changelog(relation)?;
+        let mut left: Vec<usize> = (0..window.window_expr.len()).collect();
+        let functions: Vec<WindowFunction> =
+            window.window_expr.iter().map(window_function).collect::<Result<_>>()?;
+        let inputs = window.input.schema().fields().len();
+        let mut schema = window.input.schema().as_ref().clone();
+        // Functions over equal windows are computed together, and each behind the columns that were there before.
+        let mut places = vec![0; left.len()];
+        while let Some(first) = left.first().copied() {
+            let same = |index: &usize| {
+                let (one, other) = (&functions[first].params, &functions[*index].params);
+                one.partition_by == other.partition_by && one.order_by == other.order_by
+            };
+            let (together, others): (Vec<usize>, Vec<usize>) = left.iter().partition(|index| same(index));
+            let expressions: Vec<(&Expr, &WindowFunction)> =
+                together.iter().map(|index| (&window.window_expr[*index], &functions[*index])).collect();
+            let before = schema.fields().len();
+            (relation, schema) = self.windows_of_one_kind(relation, &schema, window, &expressions)?;
+            for (offset, index) in together.iter().enumerate() {
+                places[*index] = before + offset;
+            }
+            left = others;
+        }
+        let all: Vec<usize> = (0..inputs).chain(places).collect();
+        let selected = self.select(relation, &all, &window.schema)?;
+        Ok(Relation { schema: schema_of(&window.schema), ..selected })
+    }
+
+    /// Adds the values of functions over one kind of window, as columns at the end.
+    fn windows_of_one_kind(
+        &mut self,
+        relation: Relation,
+        schema: &DFSchema,
+        window: &Window,
+        functions: &[(&Expr, &WindowFunction)],
+    ) -> Result<(Relation, DFSchema)> {
+        let params = &functions[0].1.params;
+        let by = params.partition_by.iter().cloned().chain(params.order_by.iter().map(|by| by.expr.clone()));
+        let columns = schema.fields().len();
+        let (rows, places) = self.with_columns(relation, &by.collect::<Vec<_>>(), schema)?;
+        let (partition, order) = places.split_at(params.partition_by.len());
+        let order = order.iter().zip(&params.order_by);
+        let order = order.map(|(column, by)| OrderBy {
+            column: *column,
+            descending: !by.asc,
+            nulls_first: by.nulls_first,
+        });
+        let values = functions.iter().map(|(expression, _)| {
+            let values = PartitionValues::new(expression, window.input.schema())?;
+            Ok(Arc::new(values) as Arc<dyn PartitionFunction>)
+        });
+        let partitions = self.partitions(partition.len());
+        let spec = WindowedSpec {
+            schema: Arc::clone(&rows.schema),
+            changes: rows.is_changing(),
+            partition: partition.to_vec(),
+            order: order.collect(),
+            functions: values.collect::<Result<_>>()?,
+            rows_max: self.rows_max(partitions),
+        };
+        Windowed::new(spec.clone()).map_err(user)?;
+        let names: Vec<String> =
+            functions.iter().map(|(expression, _)| expression.schema_name().to_string()).collect();
+        let own = rows.schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone()));
+        let computed = names.iter().zip(&spec.functions);
+        let computed = computed.map(|(name, function)| (name.clone(), function.data_type()));
+        let output = stream_schema(own.chain(computed));
+        let name = functions.iter().map(|(_, function)| function.fun.name().to_string());
+        let name = format!("over changes: {}", name.collect::<Vec<_>>().join(", "));
+        let inputs = [(rows.stream, partition.to_vec())];
+        let written = changelog_schema(&output);
+        let stream = self.operator(&name, &inputs, partitions, written, move |_| {
+            Box::new(Windowed::new(spec.clone()).expect("checked when it was planned"))
+        });
+        let first = rows.schema.fields().len();
+        let with_values = changing(rows, stream, output);
+        let places: Vec<usize> = (0..columns).chain(first..first + functions.len()).collect();
+        let fields = schema.iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field)));
+        let added = (first..first + functions.len()).map(|place| (None, Arc::clone(&with_values.schema.fields()[place])));
+        let schema = DFSchema::new_with_metadata(fields.chain(added).collect(), Default::default())?;
+        let relation = self.select(with_values, &places, &schema)?;
+        Ok((relation, schema))
+    }
+}

@@ -1,0 +1,125 @@
+//! Random queries whose columns are always `x`, `y` (numbers) and `z` (a text), so that each can be a part of another one. Whatever SQL
+//! leaves open is not asked: orders are total, but for equal rows.
+
+use tidemill_testing::random::Random;
+
+/// How deep queries are nested.
+const DEPTH: usize = 3;
+
+pub fn random(random: &mut Random) -> String {
+    let depth = 1 + random.below(DEPTH);
+    relation(random, depth)
+}
+
+fn relation(random: &mut Random, depth: usize) -> String {
+    if depth == 0 {
+        let table = random.one_of(&["t1", "t1", "t2", "s"]);
+        return format!("SELECT id AS x, a AS y, t AS z FROM {table}");
+    }
+    let inner = |random: &mut Random| {
+        let depth = random.below(depth);
+        relation(random, depth)
+    };
+    match random.below(13) {
+        0 => {
+            let (input, condition) = (inner(random), condition(random, "q"));
+            format!("SELECT x, y, z FROM ({input}) AS q WHERE {condition}")
+        }
+        1 => {
+            let input = inner(random);
+            let column = random.one_of(&["x + 1", "y - x", "CASE WHEN y > 1 THEN x END", "coalesce(y, 0)"]);
+            format!("SELECT {column} AS x, y, coalesce(z, 'none') AS z FROM ({input}) AS q")
+        }
+        2 | 3 | 4 => {
+            let (left, right) = (inner(random), inner(random));
+            let kind = random.one_of(&["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]);
+            let on = random.one_of(&["l.x = r.x", "l.x = r.y", "l.y = r.y AND l.z = r.z"]);
+            let more = random.one_of(&["", "", " AND l.y < r.y", " AND l.y IS NOT NULL", " AND r.z <> 'p'"]);
+            format!(
+                "SELECT coalesce(l.x, r.x) AS x, r.y AS y, coalesce(l.z, r.z) AS z FROM ({left}) AS l {kind} ({right}) AS r \
+                 ON {on}{more}"
+            )
+        }
+        5 => {
+            let (left, right) = (inner(random), inner(random));
+            let predicate = random.one_of(&[
+                "x IN (SELECT y FROM (R) AS r)",
+                "y IN (SELECT y FROM (R) AS r)",
+                "y NOT IN (SELECT y FROM (R) AS r)",
+                "x NOT IN (SELECT y FROM (R) AS r WHERE r.y IS NOT NULL)",
+                "EXISTS (SELECT 1 FROM (R) AS r WHERE r.x = l.x)",
+                "NOT EXISTS (SELECT 1 FROM (R) AS r WHERE r.x = l.x AND r.y > l.y)",
+                "EXISTS (SELECT 1 FROM (R) AS r WHERE r.y = l.y AND r.z = l.z)",
+            ]);
+            let predicate = predicate.replace("(R)", &format!("({right})"));
+            format!("SELECT x, y, z FROM ({left}) AS l WHERE {predicate}")
+        }
+        6 | 7 => {
+            let input = inner(random);
+            let value = random.one_of(&[
+                "sum(y)",
+                "count(*)",
+                "count(y)",
+                "min(y)",
+                "max(y)",
+                "count(DISTINCT y)",
+                "sum(y) FILTER (WHERE z = 'p')",
+                "sum(DISTINCT y)",
+            ]);
+            let text = random.one_of(&["min(z)", "max(z)", "CAST(avg(y) > 1 AS VARCHAR)"]);
+            let having = random.one_of(&["", "", " HAVING count(*) > 1", " HAVING sum(y) > 0"]);
+            let (key, group) = random.one_of(&[("x", " GROUP BY x"), ("x", " GROUP BY x"), ("max(x)", ""), ("max(x)", " GROUP BY z")]);
+            let having = if group.is_empty() { "" } else { having };
+            format!("SELECT {key} AS x, CAST({value} AS BIGINT) AS y, {text} AS z FROM ({input}) AS q{group}{having}")
+        }
+        8 => {
+            let input = inner(random);
+            format!("SELECT DISTINCT x, y, z FROM ({input}) AS q")
+        }
+        9 => {
+            let (left, right) = (inner(random), inner(random));
+            let operator = random.one_of(&["UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT"]);
+            format!("SELECT x, y, z FROM ({left}) AS l {operator} SELECT x, y, z FROM ({right}) AS r")
+        }
+        10 => {
+            let input = inner(random);
+            let order = random.one_of(&["x, y, z", "y DESC, x, z", "z, x DESC, y"]);
+            let order: Vec<String> =
+                order.split(", ").map(|by| format!("{by} NULLS {}", random.one_of(&["FIRST", "LAST"]))).collect();
+            let (order, limit) = (order.join(", "), 1 + random.below(5));
+            let offset = random.one_of(&["", "", " OFFSET 2"]);
+            format!("SELECT x, y, z FROM (SELECT x, y, z FROM ({input}) AS q ORDER BY {order} LIMIT {limit}{offset}) AS q")
+        }
+        11 => {
+            let input = inner(random);
+            let value = random.one_of(&[
+                "row_number() OVER (PARTITION BY x ORDER BY y NULLS FIRST, z NULLS FIRST)",
+                "rank() OVER (PARTITION BY z ORDER BY y NULLS FIRST)",
+                "dense_rank() OVER (ORDER BY y DESC NULLS LAST)",
+                "count(*) OVER (PARTITION BY x)",
+                "sum(y) OVER (PARTITION BY z)",
+                "lag(y) OVER (PARTITION BY x ORDER BY y NULLS FIRST, z NULLS FIRST)",
+                "lead(y) OVER (ORDER BY x NULLS FIRST, y NULLS FIRST, z NULLS FIRST)",
+                "sum(y) OVER (PARTITION BY x ORDER BY y NULLS FIRST, z NULLS FIRST ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
+            ]);
+            let condition = random.one_of(&["", "", " WHERE y <= 2"]);
+            format!("SELECT x, y, z FROM (SELECT x, CAST({value} AS BIGINT) AS y, z FROM ({input}) AS q) AS q{condition}")
+        }
+        _ => {
+            let (left, right) = (inner(random), inner(random));
+            let value = random.one_of(&[
+                "(SELECT count(*) FROM (R) AS r)",
+                "(SELECT max(y) FROM (R) AS r)",
+                "(SELECT count(*) FROM (R) AS r WHERE r.x = l.x)",
+                "(SELECT CAST(sum(r.y) AS BIGINT) FROM (R) AS r WHERE r.x = l.x)",
+            ]);
+            let value = value.replace("(R)", &format!("({right})"));
+            format!("SELECT x, CAST({value} AS BIGINT) AS y, z FROM ({left}) AS l")
+        }
+    }
+}
+
+fn condition(random: &mut Random, of: &str) -> String {
+    let condition = random.one_of(&["Q.y > 0", "Q.y IS NULL", "Q.z = 'p'", "Q.x < Q.y", "Q.x > 3 OR Q.z IS NULL"]);
+    condition.replace('Q', of)
+}
