@@ -33,6 +33,7 @@ pub(crate) use limits::bounded_operators::with_bounds_in;
 pub(crate) use limits::constant_checks::check_constants;
 pub(crate) use names::{header, same_name, shown, shown_rows, shown_text};
 pub(crate) use nodes::adaptive_regions::RegionsNode;
+pub(crate) use nodes::as_of_the_row::AsOfTheRow;
 pub(crate) use nodes::count_windows::CountWindowsNode;
 pub(crate) use nodes::last_of_key::{Key, LastOfKey};
 pub(crate) use nodes::operator_call::OperatorCall;

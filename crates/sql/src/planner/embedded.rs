@@ -167,6 +167,7 @@ impl EmbeddedQueries {
             kind,
             sources: stream.sources.clone(),
             ordered: false,
+            is_as_of_the_row: false,
             is_finite: false,
             selection: None,
         };

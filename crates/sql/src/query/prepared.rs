@@ -1,5 +1,6 @@
 //! A query that was checked and planned: its plan, sources and outputs. Nothing of it is open yet.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::query::unselected_key::WithKey;
 use crate::refusal::refuse;
 use crate::settings::Settings;
 use crate::split_profiles::{RequestedSplits, requested_splits};
-use crate::translate::{Kind, Relation, Role, StateLimits, Takes, Translator, UsedSource, WEIGHT_COLUMN};
+use crate::translate::{Kind, Relation, Role, StateLimits, Takes, Translator, UsedSource, WEIGHT_COLUMN, with_values_joined};
 use crate::turns::{AtOnce, Turns};
 use tidemill_operators::FailedResults;
 use tidemill_operators::watermark::LateRows;
@@ -235,13 +236,17 @@ fn translated(
     context: &QueryContext<'_>,
     ends_with_error: bool,
 ) -> Result<(Dataflow, Vec<Output>)> {
-    let plans: Vec<&LogicalPlan> = queries.iter().map(|(_, plan)| plan).collect();
-    let mut translator = Translator::new(name, &plans, limits(context))?;
+    let plans = queries.iter().zip(takes).map(|((_, plan), takes)| {
+        if takes.changes() { with_values_joined(plan.clone()).map(Cow::Owned) } else { Ok(Cow::Borrowed(plan)) }
+    });
+    let plans: Vec<Cow<'_, LogicalPlan>> = plans.collect::<Result<_>>()?;
+    let borrowed: Vec<&LogicalPlan> = plans.iter().map(Cow::as_ref).collect();
+    let mut translator = Translator::new(name, &borrowed, limits(context))?;
     let null_results = FaultLog::default();
     translator.failed_results =
         if ends_with_error { FailedResults::Stop } else { FailedResults::Null(null_results.clone()) };
     let mut outputs = Vec::new();
-    for ((name, query), takes) in queries.iter().zip(takes) {
+    for (((name, _), query), takes) in queries.iter().zip(&plans).zip(takes) {
         translator.takes_changes = takes.changes();
         let relation = translator.output(query)?;
         let relation = match takes {

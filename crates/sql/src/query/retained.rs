@@ -167,7 +167,7 @@ pub(crate) fn config(output: &Output, retained: &Retained, rows_max: usize) -> R
                 "the result does not contain the columns of GROUP BY; add them to SELECT",
             ));
         }
-        None if output.is_changing => (Contents::AllRows, retained.key.clone()),
+        None if output.is_changing => (Contents::Changes, retained.key.clone()),
         None => (Contents::AllRows, retained.key.clone()),
     };
     let default = Retention::default();

@@ -32,6 +32,7 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::ast::Spanned;
 
 pub use self::as_of::AsOf;
+pub(crate) use self::parser::system_time;
 pub(crate) use self::calls::{TABLE_FUNCTIONS, called, calls_in, normal};
 pub(crate) use self::clauses::not_given;
 pub use self::client::setting_calls::SettingCall;

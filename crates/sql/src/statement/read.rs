@@ -9,7 +9,7 @@ use super::ddl::{
 };
 use super::parser::cursor::Cursor;
 use super::parser::tokens::Tokens;
-use super::parser::{foreign, plain_words, row_counts};
+use super::parser::{foreign, plain_words, row_counts, system_time};
 use super::{
     Options, RelationKind, Script, Span, Statement, StatementKind, as_of, clauses, depth, describe, explain,
     insert, query, set, show, subscribe,
@@ -99,6 +99,7 @@ fn read(script: &Arc<Script>, tokens: Tokens) -> Result<Statement, TextError> {
     let Tokens { mut main, options, span, end } = tokens;
     let as_of = as_of::take(&mut main, script, end)?;
     row_counts::as_calls(&mut main);
+    system_time::as_partitions(&mut main);
     plain_words::quote(&mut main);
     let (options, main_end) = match options {
         Some((tokens, with)) => {

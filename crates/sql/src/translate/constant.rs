@@ -56,6 +56,7 @@ impl Translator {
             kind: Kind::Stream,
             sources: vec![source],
             ordered: false,
+            is_as_of_the_row: false,
             is_finite: true,
             selection: None,
         })

@@ -54,6 +54,8 @@ impl Translator {
         }
         match (left.is_stream(), right.is_stream()) {
             (true, true) => self.stream_join(join, left, right),
+            (true, false) if self.is_kept_up_to_date(&right) => self.changing_join(join),
+            (false, true) if self.is_kept_up_to_date(&left) => self.changing_join(join),
             (true, false) => self.table_join(join, left, right, false),
             (false, true) => self.table_join(join, right, left, true),
             (false, false) => {
@@ -64,6 +66,11 @@ impl Translator {
                 self.changing_join_or(join, refusal)
             }
         }
+    }
+
+    /// Whether a join with a table changes when the table does.
+    fn is_kept_up_to_date(&self, table: &Relation) -> bool {
+        self.takes_changes && !table.is_as_of_the_row
     }
 
     /// Joins a stream with the current rows of a table that other rows change.

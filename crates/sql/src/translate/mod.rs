@@ -3,6 +3,7 @@
 mod adaptive_regions;
 mod aggregate;
 mod aggregate_functions;
+mod as_of_the_row;
 mod changes;
 mod columns;
 mod computing;
@@ -50,7 +51,7 @@ use tidemill_engine::{
 use tidemill_operators::watermark::{LateRows, WatermarkSpec};
 use tidemill_operators::{FailedResults, partition_limit};
 
-pub(crate) use changes::{Takes, WEIGHT_COLUMN};
+pub(crate) use changes::{Takes, WEIGHT_COLUMN, with_values_joined};
 pub(crate) use columns::unique;
 pub(crate) use read_as_tables::read_as_tables;
 pub(crate) use relation::{Kind, Relation, Role, Selection, Window};

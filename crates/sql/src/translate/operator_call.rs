@@ -96,6 +96,7 @@ fn called(stream: StreamRef, schema: SchemaRef, inputs: &[&Relation]) -> Relatio
         kind: Kind::Stream,
         sources,
         ordered: false,
+        is_as_of_the_row: false,
         is_finite: inputs.iter().all(|input| input.is_finite),
         selection: None,
     }

@@ -21,6 +21,8 @@ pub(crate) struct Relation {
     pub ordered: bool,
     /// Whether it ends by itself.
     pub is_finite: bool,
+    /// Whether joins see its rows as of the moment of the rows that they join, and are not kept up to date.
+    pub is_as_of_the_row: bool,
     /// If its columns are some of another stream's, unchanged: which ones. Whatever is computed from it reads that
     /// stream.
     pub selection: Option<Selection>,

@@ -324,6 +324,7 @@ impl Translator {
             kind: Kind::Stream,
             sources: vec![self.first_source + index],
             ordered: definition.ordered && !late,
+            is_as_of_the_row: false,
             is_finite: definition.is_finite,
             selection: None,
         }

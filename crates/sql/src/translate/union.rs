@@ -55,6 +55,7 @@ impl Translator {
             kind: Kind::Stream,
             sources,
             ordered: false,
+            is_as_of_the_row: false,
             is_finite,
         })
     }

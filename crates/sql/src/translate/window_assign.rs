@@ -11,7 +11,7 @@ use tidemill_operators::watermark::FOREVER_NS;
 use super::columns::replace_columns;
 use super::{Relation, Role, Translator, Window, as_column, column_at, refuse};
 use crate::logical::{
-    CountWindowsNode, LastOfKey, OperatorCall, Postfilter, ProcessNode, RegionsNode, SplitStream, WeightedRows,
+    AsOfTheRow, CountWindowsNode, LastOfKey, OperatorCall, Postfilter, ProcessNode, RegionsNode, SplitStream, WeightedRows,
     WindowAssign, WindowKind, window_start,
 };
 
@@ -35,6 +35,9 @@ impl Translator {
         }
         if let Some(last) = any.downcast_ref::<LastOfKey>() {
             return self.last_of_key(last);
+        }
+        if let Some(table) = any.downcast_ref::<AsOfTheRow>() {
+            return self.as_of_the_row(table);
         }
         if let Some(weighted) = any.downcast_ref::<WeightedRows>() {
             return self.weighted_rows(weighted);

@@ -1,6 +1,7 @@
 //! The functions of FROM and the plan nodes that they become: windows, sub-streams, processes, and the operators of users.
 
 pub(super) mod adaptive_regions;
+pub(super) mod as_of_the_row;
 pub(super) mod call_arguments;
 pub(super) mod count_windows;
 pub(super) mod empty_windows;

@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{self, FunctionArg, FunctionArgExpr, TableF
 use tidemill_operators::WINDOWS_OF_ROW_MAX;
 
 use super::adaptive_regions;
+use super::as_of_the_row::{AsOfTheRow, RowMoment};
 use super::call_arguments::{external, is_ordered, table_of};
 use super::count_windows::{CountWindowsNode, key_columns, row_window, rows_of};
 use super::empty_windows::{EMPTY, empty_windows};
@@ -31,7 +32,7 @@ use crate::logical::read_names::ReadNames;
 use crate::refusal::refuse;
 use crate::relations::source_definition::{ScannedSource, scanned};
 use crate::relations::stream_process::StreamProcessSet;
-use crate::statement::TABLE_FUNCTIONS;
+use crate::statement::{TABLE_FUNCTIONS, system_time};
 
 /// See the module.
 #[derive(Debug)]
@@ -63,9 +64,17 @@ struct Call {
 impl RelationPlanner for Relations {
     fn plan_relation(
         &self,
-        relation: TableFactor,
+        mut relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
+        if system_time::take(&mut relation) {
+            let alias = match &relation {
+                TableFactor::Table { alias, .. } => alias.clone(),
+                _ => None,
+            };
+            let table = context.plan(relation)?;
+            return Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(AsOfTheRow::plan(RowMoment, table), alias))));
+        }
         let (name, args, alias) = match relation {
             TableFactor::Table { name, args: Some(args), alias, .. } => (name, args.args, alias),
             TableFactor::Function { name, args, alias, .. } => (name, args, alias),

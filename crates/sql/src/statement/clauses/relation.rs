@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::{Checked, Clauses, PLANNED};
+use crate::statement::parser::system_time::is_of_the_row;
 
 pub(super) const SAMPLE: &str = "filter by a hash of a column, which selects the same rows in every run: WHERE \
     md5(CAST(id AS VARCHAR)) < '1a' keeps about a tenth";
@@ -38,7 +39,7 @@ impl Clauses<'_> {
                     self.version(version, relation)?;
                 }
                 self.ordinality(*with_ordinality, relation)?;
-                if !partitions.is_empty() {
+                if !partitions.is_empty() && !is_of_the_row(partitions) {
                     self.clause(relation, &["PARTITION"], "write a condition in WHERE")?;
                 }
                 if json_path.is_some() {

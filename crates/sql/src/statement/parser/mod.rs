@@ -11,5 +11,6 @@ pub(super) mod parser_steps;
 pub(super) mod plain_words;
 pub(super) mod query_hint;
 pub(super) mod row_counts;
+pub(crate) mod system_time;
 pub(super) mod tokens;
 pub(super) mod words;

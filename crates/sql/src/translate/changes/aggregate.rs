@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, lit};
 use tidemill_operators::changes::{self, ChangingAggregateSpec, changelog_schema};
 use tidemill_operators::{AggregateCall, AggregateSpec};
 
@@ -32,6 +32,10 @@ impl Translator {
             .iter()
             .map(|expression| aggregate_call(expression, schema, &mut wanted, values_max));
         let calls: Vec<AggregateCall> = calls.collect::<Result<_>>()?;
+        // Rows are told apart by their columns, so that those that are merely counted have one, too.
+        if wanted.is_empty() {
+            wanted.push(lit(true));
+        }
         let rows = self.compute(input, schema, filters, &wanted, None)?;
         let output = schema_of(&aggregate.schema);
         let spec = AggregateSpec {

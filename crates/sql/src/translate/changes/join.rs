@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, JoinType, NullEquality, Result};
-use datafusion::logical_expr::{Expr, Join};
+use datafusion::logical_expr::{Expr, Join, JoinConstraint, LogicalPlan, LogicalPlanBuilder};
 use tidemill_operators::changes::{self, ChangingJoinKind, ChangingJoinSpec};
 
 use super::changing;
@@ -24,10 +24,7 @@ impl Translator {
     /// A join over the changelogs of both sides.
     pub(in crate::translate) fn changing_join(&mut self, join: &Join) -> Result<Relation> {
         if join.null_aware {
-            return Err(refuse(
-                "NOT IN over a changing list is not supported here",
-                "write NOT EXISTS (SELECT ... WHERE list.column = row.column)",
-            ));
+            return self.output(&not_in(join)?);
         }
         // A mark on the right side's rows is one on the left side's of the join the other way round.
         let swapped = join.join_type == JoinType::RightMark;
@@ -79,6 +76,25 @@ impl Translator {
         let selected = self.select(joined, &places, &join.schema)?;
         Ok(Relation { schema: schema_of(&join.schema), ..selected })
     }
+}
+
+/// `NOT IN` a list in which NULL may be: no row of the list equals the row's, none is NULL, and the row's is not NULL unless the list
+/// is empty.
+fn not_in(join: &Join) -> Result<LogicalPlan> {
+    let [(value, listed)] = &join.on[..] else {
+        return Err(refuse("NOT IN over rows of several columns is not supported here", "write NOT EXISTS"));
+    };
+    let anti = |left: LogicalPlan, right: LogicalPlan, on: Vec<(Expr, Expr)>, filter: Option<Expr>| {
+        let (left, right) = (Arc::new(left), Arc::new(right));
+        let (kind, constraint) = (JoinType::LeftAnti, JoinConstraint::On);
+        let equality = NullEquality::NullEqualsNothing;
+        Join::try_new(left, right, on, filter, kind, constraint, equality, false).map(LogicalPlan::Join)
+    };
+    let (rows, list) = (join.left.as_ref().clone(), join.right.as_ref().clone());
+    let nulls = LogicalPlanBuilder::from(list.clone()).filter(listed.clone().is_null())?.build()?;
+    let unequal = anti(rows, list.clone(), join.on.clone(), join.filter.clone())?;
+    let known = anti(unequal, nulls, Vec::new(), None)?;
+    anti(known, list, Vec::new(), Some(value.clone().is_null()))
 }
 
 fn kind_of(join: JoinType) -> ChangingJoinKind {

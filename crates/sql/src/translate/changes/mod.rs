@@ -6,10 +6,13 @@
 
 mod aggregate;
 mod join;
+mod scalar_values;
 mod top;
 mod union;
 mod weighted_rows;
 mod windowed;
+
+pub(crate) use scalar_values::with_values_joined;
 
 use std::sync::Arc;
 
