@@ -8,6 +8,8 @@ use std::time::Duration;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use tidemill_engine::{Beginning, Cause, DatabaseClock, Durability, SinkQuery};
 
+use tidemill_operators::changes::changelog_schema;
+
 use crate::connectors::SinkDefinition;
 use crate::query::prepared::{Output, Prepared, QueryContext};
 use crate::relations::named_relations::{Materialized, Retained, ViewDefinition};
@@ -180,9 +182,15 @@ impl Pipeline {
         self.prepared.has_own_clock()
     }
 
-    /// Its queries without their targets: their rows go to sinks of the caller's, and no journal is kept.
+    /// Its queries without their targets: their rows go to sinks of the caller's, and no journal is kept. Rows that come and go have their
+    /// weight, `$weight`, as one more column: +n for rows that come, -n for rows that go.
     pub fn into_prepared(self) -> Prepared {
-        self.prepared
+        let mut prepared = self.prepared;
+        for output in prepared.outputs.iter_mut().filter(|output| output.is_changing) {
+            output.schema = changelog_schema(&output.schema);
+            output.is_changing = false;
+        }
+        prepared
     }
 }
 

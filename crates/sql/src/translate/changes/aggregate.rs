@@ -51,10 +51,10 @@ impl Translator {
             ChangingAggregateSpec { spec, changes: rows.is_changing(), rows_max: self.rows_max(partitions) };
         changes::Aggregate::new(&spec).map_err(user)?;
         let written = changelog_schema(&output);
-        let failed = self.failed_results.clone();
+        let (failed, faults) = (self.failed_results.clone(), self.faults.clone());
         let stream = self.operator(&name, &[(rows.stream, keys)], partitions, written, move |_| {
             let groups = changes::Aggregate::new(&spec).expect("checked when it was planned");
-            Box::new(groups.failed_results(failed.clone()))
+            Box::new(groups.failed_results(failed.clone()).faults(faults.clone()))
         });
         Ok(changing(rows, stream, output))
     }

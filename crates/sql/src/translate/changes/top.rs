@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{Expr, FetchType, Limit, LogicalPlan, SkipType, SortExpr, Window};
-use tidemill_operators::changes::{Top, TopSpec, changelog_schema};
+use tidemill_operators::changes::{ChangingTopSpec, Top, changelog_schema};
 use tidemill_operators::top::{Numbering, OrderBy};
 
 use super::changing;
@@ -26,6 +26,9 @@ struct Chosen<'a> {
 impl Translator {
     /// LIMIT and OFFSET, in the order of the ORDER BY below them. Rows that it leaves equal are ordered by their columns.
     pub(in crate::translate) fn limit(&mut self, limit: &Limit) -> Result<Relation> {
+        if let Some(inner) = pushed_to_order(limit)? {
+            return self.output(&inner);
+        }
         let (SkipType::Literal(skip), FetchType::Literal(fetch)) =
             (limit.get_skip_type()?, limit.get_fetch_type()?)
         else {
@@ -75,7 +78,7 @@ impl Translator {
             nulls_first: by.nulls_first,
         });
         let partitions = self.partitions(partition.len());
-        let spec = TopSpec {
+        let spec = ChangingTopSpec {
             schema: Arc::clone(&rows.schema),
             changes: rows.is_changing(),
             partition: partition.to_vec(),
@@ -95,14 +98,37 @@ impl Translator {
             None => format!("all but {} of changes", chosen.skip),
         };
         let inputs = [(rows.stream, partition.to_vec())];
-        let written = changelog_schema(&output);
+        let (written, faults) = (changelog_schema(&output), self.faults.clone());
         let stream = self.operator(&name, &inputs, partitions, written, move |_| {
-            Box::new(Top::new(spec.clone()).expect("checked when it was planned"))
+            let top = Top::new(spec.clone()).expect("checked when it was planned");
+            Box::new(top.faults(faults.clone()))
         });
         let computed = rows.schema.fields().len();
         let top = changing(rows, stream, output);
         let places: Vec<usize> = (0..columns).chain(chosen.number_column.map(|_| computed)).collect();
         let names = DFSchema::try_from(top.schema.project(&places)?)?;
         self.select(top, &places, &names)
+    }
+}
+
+/// The same as a limit of rows that a projection computes of rows in an order: it computes them of the rows that the limit leaves.
+fn pushed_to_order(limit: &Limit) -> Result<Option<LogicalPlan>> {
+    let (LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_)) = limit.input.as_ref() else { return Ok(None) };
+    if !is_of_ordered_rows(&limit.input) {
+        return Ok(None);
+    }
+    let inputs = limit.input.inputs().into_iter().map(|input| {
+        LogicalPlan::Limit(Limit { input: Arc::new(input.clone()), ..limit.clone() })
+    });
+    let inputs = inputs.collect();
+    limit.input.with_new_exprs(limit.input.expressions(), inputs).map(Some)
+}
+
+fn is_of_ordered_rows(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Sort(_) => true,
+        LogicalPlan::Projection(projection) => is_of_ordered_rows(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => is_of_ordered_rows(&alias.input),
+        _ => false,
     }
 }

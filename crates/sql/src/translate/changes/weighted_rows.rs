@@ -1,12 +1,15 @@
 //! A source whose rows come and go.
 
+use std::sync::Arc;
+
 use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, lit};
 use tidemill_engine::changes::WEIGHT;
+use tidemill_operators::changes::{SetOperation, SetOperationKind, SetOperationSpec, changelog_schema};
 
 use super::changing;
 use crate::logical::WeightedRows;
-use crate::translate::{Relation, Translator, column_at, refuse};
+use crate::translate::{Relation, Translator, column_at, refuse, user};
 
 impl Translator {
     /// The rows of a source with their weights. The column that has them is 1 in all rows, so that a row that goes equals the one that came.
@@ -24,9 +27,31 @@ impl Translator {
             if index == weight { lit(1_i64).alias(schema.field(index).name()) } else { column }
         });
         let columns: Vec<Expr> = own.chain([column_at(schema, weight).alias(WEIGHT)]).collect();
-        let own = std::sync::Arc::clone(&relation.schema);
+        let own = Arc::clone(&relation.schema);
         let weighted = self.compute(relation, schema, &[], &columns, None)?;
         let stream = weighted.stream;
-        Ok(changing(weighted, stream, own))
+        self.never_negative(changing(weighted, stream, own))
+    }
+
+    /// A relation without the rows that go more often than they came, which are counted.
+    fn never_negative(&mut self, relation: Relation) -> Result<Relation> {
+        let keys: Vec<usize> = (0..relation.schema.fields().len()).collect();
+        let partitions = self.partitions(keys.len());
+        let spec = SetOperationSpec {
+            schema: Arc::clone(&relation.schema),
+            kind: SetOperationKind::ExceptAll,
+            left_changes: true,
+            right_changes: false,
+            rows_max: self.rows_max(partitions),
+        };
+        SetOperation::new(spec.clone()).map_err(user)?;
+        let (written, faults) = (changelog_schema(&relation.schema), self.faults.clone());
+        let inputs = [(relation.stream, keys)];
+        let stream = self.operator("changes of a source", &inputs, partitions, written, move |_| {
+            let counted = SetOperation::new(spec.clone()).expect("checked when it was planned");
+            Box::new(counted.faults(faults.clone()))
+        });
+        let schema = Arc::clone(&relation.schema);
+        Ok(changing(relation, stream, schema))
     }
 }

@@ -73,6 +73,8 @@ impl Translator {
             let values = PartitionValues::new(expression, window.input.schema())?;
             Ok(Arc::new(values) as Arc<dyn PartitionFunction>)
         });
+        let names: Vec<String> =
+            functions.iter().map(|(expression, _)| expression.schema_name().to_string()).collect();
         let partitions = self.partitions(partition.len());
         let spec = WindowedSpec {
             schema: Arc::clone(&rows.schema),
@@ -80,11 +82,10 @@ impl Translator {
             partition: partition.to_vec(),
             order: order.collect(),
             functions: values.collect::<Result<_>>()?,
+            names: names.clone(),
             rows_max: self.rows_max(partitions),
         };
         Windowed::new(spec.clone()).map_err(user)?;
-        let names: Vec<String> =
-            functions.iter().map(|(expression, _)| expression.schema_name().to_string()).collect();
         let own = rows.schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone()));
         let computed = names.iter().zip(&spec.functions);
         let computed = computed.map(|(name, function)| (name.clone(), function.data_type()));
@@ -92,9 +93,10 @@ impl Translator {
         let name = functions.iter().map(|(_, function)| function.fun.name().to_string());
         let name = format!("over changes: {}", name.collect::<Vec<_>>().join(", "));
         let inputs = [(rows.stream, partition.to_vec())];
-        let written = changelog_schema(&output);
+        let (written, faults) = (changelog_schema(&output), self.faults.clone());
         let stream = self.operator(&name, &inputs, partitions, written, move |_| {
-            Box::new(Windowed::new(spec.clone()).expect("checked when it was planned"))
+            let windowed = Windowed::new(spec.clone()).expect("checked when it was planned");
+            Box::new(windowed.faults(faults.clone()))
         });
         let first = rows.schema.fields().len();
         let with_values = changing(rows, stream, output);
