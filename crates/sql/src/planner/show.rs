@@ -9,10 +9,11 @@ use datafusion::sql::sqlparser::ast;
 use tidemill_engine::{MemoryBudget, StreamProcessPlan};
 
 use super::{Planner, Reply, max_latency, select_all, select_call};
+use crate::connectors::define_sink;
 use crate::defined_functions::{Loaded, Meaning};
 use crate::logical::{header, is_repeatable};
 use crate::query::bound_text::pool_text;
-use crate::query::prepared::Prepared;
+use crate::query::prepared::{Prepared, QueryContext};
 use crate::query::run_text::pool_figures;
 use crate::relations::named_relations::Relation;
 use crate::statement::declared::{ListedOption, OptionGroup, OptionOwner};
@@ -22,7 +23,7 @@ use crate::statement::{
 };
 use crate::text::TextError;
 use crate::text::wording::sql_types;
-use crate::translate::{found_rows, is_static};
+use crate::translate::{Takes, found_rows, is_static};
 
 /// What a plan that reads only tables reads.
 pub(super) fn reads_text(plan: &LogicalPlan, memory: &MemoryBudget) -> Result<String, DataFusionError> {
@@ -41,6 +42,16 @@ impl Planner {
             let plan = planner.plan(query, explained)?;
             planner.prepare(&plan, bound, statement).map_err(|error| planner.text_error(&error, explained))
         };
+        // What is kept is planned as it runs; its rows are shown as they come, if they are.
+        let kept = |planner: &Planner, query: &ast::Query, bound, takes: Takes| -> Result<Prepared, TextError> {
+            if analyze || !takes.changes() {
+                return prepare(planner, query, bound);
+            }
+            let queries = [("query".to_owned(), planner.plan(query, explained)?)];
+            let context = QueryContext::new(&planner.settings, bound, Vec::new());
+            Prepared::together("query", (&queries, &[takes]), context, false)
+                .map_err(|error| planner.text_error(&error, explained))
+        };
         let prepared = match &explained.kind {
             StatementKind::Query(query, options) => {
                 let plan = self.plan_at_versions(query, options, explained)?;
@@ -54,16 +65,17 @@ impl Planner {
                 prepared.map_err(|error| self.text_error(&error, explained))?
             }
             StatementKind::InsertInto { query, options, .. } => prepare(self, query, max_latency(options)?)?,
-            StatementKind::CreateView(CreateView { query, .. })
-            | StatementKind::CreateMaterializedView(CreateMaterializedView { query, .. }) => {
-                prepare(self, query, None)?
+            StatementKind::CreateView(CreateView { query, .. }) => prepare(self, query, None)?,
+            StatementKind::CreateMaterializedView(CreateMaterializedView { query, .. }) => {
+                kept(self, query, None, Takes::Changes)?
             }
             StatementKind::CreateSink(create @ CreateSink { input: Some(input), .. }) => {
                 let real_time = self.real_time_of(create, explained)?;
                 let bound = max_latency(&create.options)?.into_iter().chain(real_time.deadline).min();
+                let takes = define_sink(&create.options, &self.catalog.connectors)?.takes;
                 let prepared = match input {
-                    SinkInput::Query(query) => prepare(self, query, bound)?,
-                    SinkInput::Relation(name) => prepare(self, &select_all(name, explained)?, bound)?,
+                    SinkInput::Query(query) => kept(self, query, bound, takes)?,
+                    SinkInput::Relation(name) => kept(self, &select_all(name, explained)?, bound, takes)?,
                 };
                 Prepared { settings: real_time.settings(&prepared.settings), real_time, ..prepared }
             }

@@ -14,6 +14,7 @@ use tidemill_operators::{
 };
 
 use super::aggregate_functions::{Call, call_of};
+use super::changes::KEEP_UP_TO_DATE;
 use super::columns::{schema_of, stream_schema};
 use super::count_windows::is_by_count;
 use super::empty_windows::{check_windows_kept, of_written_windows};
@@ -68,7 +69,7 @@ impl Translator {
             return Err(refuse(
                 "an aggregate over a table (an aggregate without a window) would have to retract rows of \
                  groups that changed",
-                "aggregate the stream from which the table is computed, or group by a window",
+                KEEP_UP_TO_DATE,
             ));
         }
         let is_by_count = is_by_count(aggregate, &input, schema)?;

@@ -12,6 +12,7 @@ use tidemill_operators::table_join::{self, TableJoin, TableJoinSpec};
 use tidemill_operators::until_end::{UntilEnd, UntilEndSpec};
 use tidemill_operators::watermark::FOREVER_NS;
 
+use super::changes::KEEP_UP_TO_DATE;
 use super::columns::{schema_of, unique};
 use super::not_streaming::join_words;
 use super::static_table::could_be_static;
@@ -32,8 +33,8 @@ impl Translator {
     pub(super) fn join(&mut self, join: &Join) -> Result<Relation> {
         if join.null_equality == NullEquality::NullEqualsNull {
             let refusal = refuse(
-                "a join in which NULL equals NULL cannot run on a stream",
-                "write the join condition with =",
+                "a join in which NULL equals NULL has rows that change later",
+                KEEP_UP_TO_DATE,
             );
             return self.changing_join_or(join, refusal);
         }
@@ -42,8 +43,8 @@ impl Translator {
         }
         if !matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right) {
             let refusal = refuse(
-                format!("{} cannot run on two streams", join_words(join.join_type)),
-                "write JOIN or LEFT JOIN, with a bound on the time between the rows",
+                format!("{} of two streams has rows that change later", join_words(join.join_type)),
+                KEEP_UP_TO_DATE,
             );
             return self.changing_join_or(join, refusal);
         }
@@ -61,7 +62,7 @@ impl Translator {
             (false, false) => {
                 let refusal = refuse(
                     "a join of two tables (aggregates without a window) would have to retract rows",
-                    "join the streams from which they are computed, or keep one with CREATE MATERIALIZED VIEW",
+                    KEEP_UP_TO_DATE,
                 );
                 self.changing_join_or(join, refusal)
             }
@@ -99,8 +100,7 @@ impl Translator {
             let refusal = refuse(
                 "each row is joined once with a value of an aggregate that changes afterwards, so the result would \
                  not be kept up to date",
-                "keep both with CREATE MATERIALIZED VIEW, and join them where they are read: SELECT ... FROM rows \
-                 JOIN totals ON ...; or group by a window, and join on its bounds",
+                KEEP_UP_TO_DATE,
             );
             return self.changing_join_or(join, refusal);
         }

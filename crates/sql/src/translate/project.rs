@@ -8,7 +8,7 @@ use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection};
 
 use tidemill_operators::changes::changelog_schema;
 
-use super::changes::with_weight;
+use super::changes::{KEEP_UP_TO_DATE, with_weight};
 use super::columns::{schema_of, stream_schema};
 use super::empty_windows::check_windows_kept;
 use super::{Kind, Relation, Role, Selection, Translator, as_column, column_at, refuse, window_assign};
@@ -148,8 +148,7 @@ fn check_filters(relation: &Relation, filters: &[Expr], schema: &DFSchema) -> Re
         Err(refuse(
             "a condition on the changing values of a table (an aggregate without a window) would have to \
              retract rows that passed before",
-            "also group by a window, or keep the table with CREATE MATERIALIZED VIEW and apply the condition \
-             when reading it",
+            KEEP_UP_TO_DATE,
         ))
     }
 }

@@ -8,6 +8,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 use tidemill_engine::MemoryBudget;
 
 use super::read_as_tables::read_whole;
+use super::changes::KEEP_UP_TO_DATE;
 use super::refuse;
 use super::static_table::could_be_static;
 use crate::turns::Turns;
@@ -46,8 +47,7 @@ pub(super) fn refuse_subqueries(plan: &LogicalPlan) -> Result<()> {
             if expression.contains(|part| Ok(is_subquery(part)))? {
                 Err(refuse(
                     "a scalar subquery must not change, but what this one reads changes while the query runs",
-                    "if what it reads does not change, declare it with CREATE TABLE; otherwise, keep both with \
-                     CREATE MATERIALIZED VIEW, and compare them where they are read",
+                    KEEP_UP_TO_DATE,
                 ))
             } else {
                 Ok(TreeNodeRecursion::Continue)

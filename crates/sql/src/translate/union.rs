@@ -7,6 +7,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{LogicalPlan, Union};
 use tidemill_operators::forward::{Forward, ForwardSpec};
 
+use super::changes::KEEP_UP_TO_DATE;
 use super::columns::schema_of;
 use super::{Kind, Relation, Role, Translator, Window, refuse};
 
@@ -30,7 +31,7 @@ impl Translator {
             }
             return Err(refuse(
                 "UNION ALL of tables (aggregates without a window) would mix rows of the same key",
-                "group by a window, or aggregate over the UNION ALL of their inputs",
+                KEEP_UP_TO_DATE,
             ));
         }
         let output = schema_of(&union.schema);

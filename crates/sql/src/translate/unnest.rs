@@ -8,6 +8,7 @@ use datafusion::logical_expr::Unnest as UnnestPlan;
 
 use tidemill_operators::changes::changelog_schema;
 
+use super::changes::KEEP_UP_TO_DATE;
 use super::columns::schema_of;
 use super::{Kind, Relation, Role, Translator, refuse};
 use crate::expressions::unnested::{Unnest, Unnested};
@@ -19,7 +20,7 @@ impl Translator {
         if matches!(relation.kind, Kind::Table { .. }) {
             return Err(refuse(
                 "UNNEST of a table (an aggregate without a window) would have to retract elements that are gone",
-                "unnest the stream from which the table is computed, or group by a window",
+                KEEP_UP_TO_DATE,
             ));
         }
         let is_list = |column: &usize| unnest.list_type_columns.iter().any(|(index, _)| index == column);

@@ -100,10 +100,6 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
         "CURRENT_WATERMARK (*)",
         "a query does not see its watermark; late rows are those of late(TABLE({from}))",
     ),
-    words(
-        "FOR SYSTEM_TIME AS OF",
-        "join the table itself: JOIN name ON ...; a row sees the table at its own cycle",
-    ),
     words("UNIX_TIMESTAMP (*)", "write to_unixtime({1})"),
     words("TO_TIMESTAMP_LTZ (*)", "write to_timestamp_millis({1})"),
     words("JSON_VALUE (*)", JSON_FIELD),

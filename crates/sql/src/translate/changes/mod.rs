@@ -25,6 +25,10 @@ use tidemill_operators::changes::{Upserts, UpsertsSpec, changelog_schema};
 use super::project::read_only_keys;
 use super::{Kind, Relation, Role, Translator, column_at, refuse, user};
 
+/// The remedy where a result would have to change later.
+pub(super) const KEEP_UP_TO_DATE: &str = "keep it with CREATE MATERIALIZED VIEW, which changes with it; or let a sink write what comes and \
+    goes: WITH (emit = 'changes', ...)";
+
 /// What takes the rows of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {

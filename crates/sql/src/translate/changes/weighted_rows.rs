@@ -7,7 +7,7 @@ use datafusion::logical_expr::{Expr, lit};
 use tidemill_engine::changes::WEIGHT;
 use tidemill_operators::changes::{SetOperation, SetOperationKind, SetOperationSpec, changelog_schema};
 
-use super::changing;
+use super::{KEEP_UP_TO_DATE, changing};
 use crate::logical::WeightedRows;
 use crate::translate::{Relation, Translator, column_at, refuse, user};
 
@@ -17,7 +17,7 @@ impl Translator {
         if !self.takes_changes {
             return Err(refuse(
                 "the rows of this source come and go, and a row that was written cannot be taken back",
-                "keep it with CREATE MATERIALIZED VIEW; or let a sink write what comes and goes: emit = 'changes'",
+                KEEP_UP_TO_DATE,
             ));
         }
         let relation = self.output(&node.input)?;
