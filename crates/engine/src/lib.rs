@@ -125,11 +125,11 @@ pub use tidemill_core::sink::Arrivals;
 pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
     Admission, Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, DelegatingSink, DelegatingSource,
-    Expression, PartitionFunction, FaultLog, Faults, GroupMembership, Guarantee, Heard, ManualClock, MemoryAccount,
-    MemoryBudget, MemoryCutLog, Operator, Output, Polled, Progress, Refused, Request, Rows, Sink, SinkOutage,
-    SnapshotReader, SnapshotWriter, Source, SourceOffset, SourceOffsets, SourceThreads, SplitChange, State,
-    StateRows, Stretch, SystemClock, ThreadGroup, ThreadTime, TimeOfDay, Transform, Transformed, arrow,
-    changes, fields, prefetch,
+    Expression, FaultLog, Faults, GroupMembership, Guarantee, Heard, ManualClock, MemoryAccount,
+    MemoryBudget, MemoryCutLog, Operator, Output, PartitionFunction, Polled, Progress, Refused, Request,
+    Rows, Sink, SinkOutage, SnapshotReader, SnapshotWriter, Source, SourceOffset, SourceOffsets,
+    SourceThreads, SplitChange, State, StateRows, Stretch, SystemClock, ThreadGroup, ThreadTime, TimeOfDay,
+    Transform, Transformed, arrow, changes, fields, prefetch,
 };
 pub use tidemill_flow::{
     Chunk, CostExceeded, CostMeasurement, CycleCosts, DeadlineMiss, Failure, FlowError, Gateway, HeldBack,

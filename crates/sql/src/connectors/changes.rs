@@ -1,7 +1,7 @@
 //! `changes = ...`: what the rows of a source mean for the relation that they make.
 
-use datafusion::common::DFSchema;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::DFSchema;
 use tidemill_engine::Cause;
 
 use crate::logical::Provider;
@@ -40,7 +40,8 @@ pub(super) fn source_changes(
 ) -> Result<Option<SourceChanges>, TextError> {
     let changes = options.text(CHANGES.name)?.unwrap_or("append");
     if changes != "upsert" && options.get(DELETED.name).is_some() {
-        let error = options.error_at_name(DELETED.name, "only rows that replace others by key can also delete them");
+        let error =
+            options.error_at_name(DELETED.name, "only rows that replace others by key can also delete them");
         return Err(error.with_hint("add changes = 'upsert' and a PRIMARY KEY, or remove it"));
     }
     match changes {
@@ -50,7 +51,8 @@ pub(super) fn source_changes(
         }
         "upsert" => {
             let deleted = options.text(DELETED.name)?;
-            let deleted = deleted.map(|text| condition(text, options, schema, (statement, provider))).transpose()?;
+            let deleted =
+                deleted.map(|text| condition(text, options, schema, (statement, provider))).transpose()?;
             Ok(Some(SourceChanges::Upsert { deleted }))
         }
         "weights" => {
@@ -80,13 +82,16 @@ fn condition(
     };
     let written = expression_of(text).map_err(|error| refused(&error))?;
     let columns = DFSchema::try_from(schema.as_ref().clone());
-    let columns = columns.map_err(|error| options.error(DELETED.name, Cause::user(error.to_string()).to_string()))?;
+    let columns =
+        columns.map_err(|error| options.error(DELETED.name, Cause::user(error.to_string()).to_string()))?;
     let condition = provider
         .expression(&written, &columns)
         .map_err(|error| refused(&provider.text_error(&error, statement)))?;
     let found = datafusion::logical_expr::ExprSchemable::get_type(&condition, &columns);
     match found {
         Ok(DataType::Boolean) => Ok(condition),
-        _ => Err(options.error(DELETED.name, "it is not a condition").with_hint("write a comparison, such as op = 'delete'")),
+        _ => Err(options
+            .error(DELETED.name, "it is not a condition")
+            .with_hint("write a comparison, such as op = 'delete'")),
     }
 }

@@ -47,8 +47,11 @@ impl Planner {
                  TABLE with a key",
             ));
         }
-        if is_table && let Some(changes) = create.options.get("changes").filter(|_| definition.changes.is_some()) {
-            let error = statement.error(changes.value_span, "a table is read to its end once, so its rows do not change");
+        if is_table
+            && let Some(changes) = create.options.get("changes").filter(|_| definition.changes.is_some())
+        {
+            let error = statement
+                .error(changes.value_span, "a table is read to its end once, so its rows do not change");
             return Err(error.with_hint("declare it as a SOURCE, or remove changes"));
         }
         if is_table && !definition.is_finite {
@@ -387,7 +390,8 @@ fn view_key(
     let key = create.key.iter().map(|name| column_of(&output.schema, name, statement));
     let key: Vec<usize> = key.collect::<Result<_, _>>()?;
     if output.is_changing {
-        let message = "the rows of this view come and go by themselves, so no key says which of them is the last";
+        let message =
+            "the rows of this view come and go by themselves, so no key says which of them is the last";
         return Err(statement.error(create.key[0].span, message).with_hint("remove PRIMARY KEY"));
     }
     let Some(own) = &output.table_key else { return Ok(Some(key)) };

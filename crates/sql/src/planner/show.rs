@@ -43,15 +43,16 @@ impl Planner {
             planner.prepare(&plan, bound, statement).map_err(|error| planner.text_error(&error, explained))
         };
         // What is kept is planned as it runs; its rows are shown as they come, if they are.
-        let kept = |planner: &Planner, query: &ast::Query, bound, takes: Takes| -> Result<Prepared, TextError> {
-            if analyze || !takes.changes() {
-                return prepare(planner, query, bound);
-            }
-            let queries = [("query".to_owned(), planner.plan(query, explained)?)];
-            let context = QueryContext::new(&planner.settings, bound, Vec::new());
-            Prepared::together("query", (&queries, &[takes]), context, false)
-                .map_err(|error| planner.text_error(&error, explained))
-        };
+        let kept =
+            |planner: &Planner, query: &ast::Query, bound, takes: Takes| -> Result<Prepared, TextError> {
+                if analyze || !takes.changes() {
+                    return prepare(planner, query, bound);
+                }
+                let queries = [("query".to_owned(), planner.plan(query, explained)?)];
+                let context = QueryContext::new(&planner.settings, bound, Vec::new());
+                Prepared::together("query", (&queries, &[takes]), context, false)
+                    .map_err(|error| planner.text_error(&error, explained))
+            };
         let prepared = match &explained.kind {
             StatementKind::Query(query, options) => {
                 let plan = self.plan_at_versions(query, options, explained)?;

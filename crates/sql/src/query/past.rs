@@ -139,7 +139,10 @@ impl PastPipeline {
         while let Some(cycle) = self.next_cycle()? {
             last = Some(cycle.cut.cycle);
             let number = cycle.cut.cycle;
-            collected.iter_mut().zip(&cycle.outputs).try_for_each(|(output, rows)| output.add(number, rows))?;
+            collected
+                .iter_mut()
+                .zip(&cycle.outputs)
+                .try_for_each(|(output, rows)| output.add(number, rows))?;
         }
         let named =
             self.outputs.iter().zip(&collected).map(|(output, rows)| Ok((output.name.clone(), rows.read()?)));
@@ -159,8 +162,13 @@ impl CollectedOutput {
     fn new(output: &Output, rows_max: usize) -> Result<CollectedOutput, Cause> {
         match &output.table_key {
             None if output.is_changing => {
-                let retention = Retention { rows_max, is_strict: true, bytes_max: usize::MAX, ..Retention::default() };
-                let config = StoreConfig { contents: Contents::Changes, retention, ..StoreConfig::new(&output.schema) };
+                let retention =
+                    Retention { rows_max, is_strict: true, bytes_max: usize::MAX, ..Retention::default() };
+                let config = StoreConfig {
+                    contents: Contents::Changes,
+                    retention,
+                    ..StoreConfig::new(&output.schema)
+                };
                 StoreWriter::new(config).map(|(writer, _)| CollectedOutput::Changes(writer))
             }
             Some(Some(key)) => {

@@ -16,7 +16,9 @@ use crate::query::unselected_key::WithKey;
 use crate::refusal::refuse;
 use crate::settings::Settings;
 use crate::split_profiles::{RequestedSplits, requested_splits};
-use crate::translate::{Kind, Relation, Role, StateLimits, Takes, Translator, UsedSource, WEIGHT_COLUMN, with_values_joined};
+use crate::translate::{
+    Kind, Relation, Role, StateLimits, Takes, Translator, UsedSource, WEIGHT_COLUMN, with_values_joined,
+};
 use crate::turns::{AtOnce, Turns};
 use tidemill_operators::FailedResults;
 use tidemill_operators::watermark::LateRows;
@@ -237,7 +239,11 @@ fn translated(
     ends_with_error: bool,
 ) -> Result<(Dataflow, Vec<Output>)> {
     let plans = queries.iter().zip(takes).map(|((_, plan), takes)| {
-        if takes.changes() { with_values_joined(plan.clone()).map(Cow::Owned) } else { Ok(Cow::Borrowed(plan)) }
+        if takes.changes() {
+            with_values_joined(plan.clone()).map(Cow::Owned)
+        } else {
+            Ok(Cow::Borrowed(plan))
+        }
     });
     let plans: Vec<Cow<'_, LogicalPlan>> = plans.collect::<Result<_>>()?;
     let borrowed: Vec<&LogicalPlan> = plans.iter().map(Cow::as_ref).collect();
@@ -295,7 +301,9 @@ fn output(name: &str, query: &LogicalPlan, relation: &Relation) -> Output {
 fn with_weight(output: Output) -> Result<Output> {
     if output.schema.column_with_name(WEIGHT_COLUMN).is_some() {
         return Err(refuse(
-            format!("the query has a column `{WEIGHT_COLUMN}`, which is the name of the weights of its changes"),
+            format!(
+                "the query has a column `{WEIGHT_COLUMN}`, which is the name of the weights of its changes"
+            ),
             "rename it with AS",
         ));
     }

@@ -14,8 +14,8 @@ use tidemill_store::StoreConfig;
 
 use crate::relations::gateway_rows::GatewayRows;
 use crate::relations::projected::Projected;
-use crate::relations::source_changes::SourceChanges;
 use crate::relations::single_batch_source::SingleBatchSource;
+use crate::relations::source_changes::SourceChanges;
 use crate::relations::stored_rows::StoredRows;
 
 /// Opens a source that reads these of its columns (indexes into the raw schema); `None`: all.

@@ -32,7 +32,6 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::ast::Spanned;
 
 pub use self::as_of::AsOf;
-pub(crate) use self::parser::system_time;
 pub(crate) use self::calls::{TABLE_FUNCTIONS, called, calls_in, normal};
 pub(crate) use self::clauses::not_given;
 pub use self::client::setting_calls::SettingCall;
@@ -64,6 +63,7 @@ pub(crate) use self::parameters::{kind_of, number};
 pub(crate) use self::parser::foreign::translated;
 pub use self::parser::keywords::{is_reserved, keywords};
 pub(crate) use self::parser::nesting::MAX_TYPES;
+pub(crate) use self::parser::system_time;
 pub use self::parser::tokens::is_complete;
 pub use self::piece::{Piece, divide};
 pub use self::rewrites::list_text::{list_items, list_text};

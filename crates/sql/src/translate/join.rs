@@ -32,10 +32,8 @@ pub(super) struct Side {
 impl Translator {
     pub(super) fn join(&mut self, join: &Join) -> Result<Relation> {
         if join.null_equality == NullEquality::NullEqualsNull {
-            let refusal = refuse(
-                "a join in which NULL equals NULL has rows that change later",
-                KEEP_UP_TO_DATE,
-            );
+            let refusal =
+                refuse("a join in which NULL equals NULL has rows that change later", KEEP_UP_TO_DATE);
             return self.changing_join_or(join, refusal);
         }
         if is_static(&join.right) || is_static(&join.left) {
@@ -185,8 +183,10 @@ impl Translator {
             } else {
                 "bound the time: ... AND a.event_time BETWEEN b.event_time - INTERVAL '1 minute' AND b.event_time"
             };
-            let refusal =
-                refuse("this joins two streams without a bound, so both would have to be kept in full", advice);
+            let refusal = refuse(
+                "this joins two streams without a bound, so both would have to be kept in full",
+                advice,
+            );
             return self.changing_join_or(join, refusal);
         };
         let first = self.side(first, first_plan, &first_keys)?;

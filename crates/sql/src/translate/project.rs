@@ -104,8 +104,12 @@ impl Translator {
         if let Some(weight) = weight {
             compiled.push(compile(&column_at(schema, weight))?);
         }
-        let pure: Option<Vec<usize>> =
-            places.iter().copied().chain(weight.map(Some)).map(|place| Some(picked.columns[place?])).collect();
+        let pure: Option<Vec<usize>> = places
+            .iter()
+            .copied()
+            .chain(weight.map(Some))
+            .map(|place| Some(picked.columns[place?]))
+            .collect();
         let selection = pure.filter(|_| filters.is_empty()).map(|columns| Selection { columns, ..picked });
         let written = match weight {
             Some(_) => changelog_schema(&output),
@@ -119,8 +123,7 @@ impl Translator {
             picked.width,
             self.limits.memory.clone(),
         )?;
-        let stream =
-            self.transform(name, picked.stream, written, move || Box::new(steps.clone()));
+        let stream = self.transform(name, picked.stream, written, move || Box::new(steps.clone()));
         let kind = kind_of(&relation, &places);
         Ok(Relation { stream, schema: output, roles, kind, selection, ..relation })
     }

@@ -57,8 +57,7 @@ impl Translator {
         };
         let lists = unnest.list_type_columns.iter().map(|(index, _)| as_written(fields[*index].name()));
         let name = crate::logical::shown_text(&format!("unnest {}", lists.collect::<Vec<_>>().join(", ")));
-        let stream =
-            self.transform(name, relation.stream, written, move || Box::new(steps.clone()));
+        let stream = self.transform(name, relation.stream, written, move || Box::new(steps.clone()));
         let role = |column: &Unnested| match column {
             Unnested::Whole(index) => relation.roles[*index],
             Unnested::Elements(_) => Role::None,

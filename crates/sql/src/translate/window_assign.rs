@@ -11,8 +11,8 @@ use tidemill_operators::watermark::FOREVER_NS;
 use super::columns::replace_columns;
 use super::{Relation, Role, Translator, Window, as_column, column_at, refuse};
 use crate::logical::{
-    AsOfTheRow, CountWindowsNode, LastOfKey, OperatorCall, Postfilter, ProcessNode, RegionsNode, SplitStream, WeightedRows,
-    WindowAssign, WindowKind, window_start,
+    AsOfTheRow, CountWindowsNode, LastOfKey, OperatorCall, Postfilter, ProcessNode, RegionsNode, SplitStream,
+    WeightedRows, WindowAssign, WindowKind, window_start,
 };
 
 impl Translator {

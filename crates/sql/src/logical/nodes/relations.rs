@@ -73,7 +73,10 @@ impl RelationPlanner for Relations {
                 _ => None,
             };
             let table = context.plan(relation)?;
-            return Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(AsOfTheRow::plan(RowMoment, table), alias))));
+            return Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(
+                AsOfTheRow::plan(RowMoment, table),
+                alias,
+            ))));
         }
         let (name, args, alias) = match relation {
             TableFactor::Table { name, args: Some(args), alias, .. } => (name, args.args, alias),

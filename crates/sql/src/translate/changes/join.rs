@@ -56,8 +56,7 @@ impl Translator {
         changes::Join::new(spec.clone())
             .map_err(|cause| refuse(cause.to_string(), "cast the keys to one type"))?;
         let output = unique(&changes::data_schema(&changes::Join::output_schema(&spec)));
-        let inputs =
-            [(left.relation.stream, left.keys.clone()), (right.relation.stream, right.keys.clone())];
+        let inputs = [(left.relation.stream, left.keys.clone()), (right.relation.stream, right.keys.clone())];
         let name = format!("{} of changes", name_of(kind));
         let (written, faults) = (changes::changelog_schema(&output), self.faults.clone());
         let stream = self.operator(&name, &inputs, partitions, written, move |_| {

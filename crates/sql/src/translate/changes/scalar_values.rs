@@ -24,7 +24,8 @@ fn joined(plan: LogicalPlan, values: &mut usize) -> Result<LogicalPlan> {
             let name = names.save(&expression);
             let replaced = expression.rewrite_up(|part| match &part {
                 Expr::ScalarSubquery(subquery) => {
-                    let known = found.iter().find(|(known, _)| known == subquery).map(|(_, column)| column.clone());
+                    let known =
+                        found.iter().find(|(known, _)| known == subquery).map(|(_, column)| column.clone());
                     let column = known.unwrap_or_else(|| {
                         *values += 1;
                         let column = Column::new(Some(format!("value {values}")), "value");
@@ -64,7 +65,12 @@ fn joined(plan: LogicalPlan, values: &mut usize) -> Result<LogicalPlan> {
 }
 
 /// Rows with the value of a sub-query, NULL if that has no row.
-fn with_value(rows: LogicalPlan, subquery: &Subquery, column: &Column, values: &mut usize) -> Result<LogicalPlan> {
+fn with_value(
+    rows: LogicalPlan,
+    subquery: &Subquery,
+    column: &Column,
+    values: &mut usize,
+) -> Result<LogicalPlan> {
     let plan = joined(subquery.subquery.as_ref().clone(), values)?;
     if plan.max_rows() != Some(1) {
         return Err(refuse(

@@ -113,13 +113,17 @@ impl Translator {
 
 /// The same as a limit of rows that a projection computes of rows in an order: it computes them of the rows that the limit leaves.
 fn pushed_to_order(limit: &Limit) -> Result<Option<LogicalPlan>> {
-    let (LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_)) = limit.input.as_ref() else { return Ok(None) };
+    let (LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_)) = limit.input.as_ref() else {
+        return Ok(None);
+    };
     if !is_of_ordered_rows(&limit.input) {
         return Ok(None);
     }
-    let inputs = limit.input.inputs().into_iter().map(|input| {
-        LogicalPlan::Limit(Limit { input: Arc::new(input.clone()), ..limit.clone() })
-    });
+    let inputs = limit
+        .input
+        .inputs()
+        .into_iter()
+        .map(|input| LogicalPlan::Limit(Limit { input: Arc::new(input.clone()), ..limit.clone() }));
     let inputs = inputs.collect();
     limit.input.with_new_exprs(limit.input.expressions(), inputs).map(Some)
 }

@@ -27,9 +27,10 @@ impl Translator {
         let keys = spread(&schema);
         let streams: Vec<_> = inputs.iter().map(|input| (input.stream, keys.clone())).collect();
         let spec = ForwardSpec { schema: Arc::clone(&output) };
-        let stream = self.operator("union all of changes", &streams, self.limits.partitions, output, move |_| {
-            Box::new(Forward::new(spec.clone()))
-        });
+        let stream =
+            self.operator("union all of changes", &streams, self.limits.partitions, output, move |_| {
+                Box::new(Forward::new(spec.clone()))
+            });
         let together = inputs.into_iter().reduce(|one, other| merge_sources(one, &other));
         let together = together.ok_or_else(|| refuse("a union of nothing has no rows", "remove it"))?;
         Ok(changing(together, stream, schema))

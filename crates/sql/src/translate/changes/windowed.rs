@@ -102,7 +102,8 @@ impl Translator {
         let with_values = changing(rows, stream, output);
         let places: Vec<usize> = (0..columns).chain(first..first + functions.len()).collect();
         let fields = schema.iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field)));
-        let added = (first..first + functions.len()).map(|place| (None, Arc::clone(&with_values.schema.fields()[place])));
+        let added = (first..first + functions.len())
+            .map(|place| (None, Arc::clone(&with_values.schema.fields()[place])));
         let schema = DFSchema::new_with_metadata(fields.chain(added).collect(), Default::default())?;
         let relation = self.select(with_values, &places, &schema)?;
         Ok((relation, schema))

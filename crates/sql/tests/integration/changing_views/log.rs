@@ -36,7 +36,9 @@ pub fn entries(random: &mut Random, count: usize) -> Vec<Entry> {
 }
 
 pub fn batch(log: &[Entry]) -> RecordBatch {
-    let numbers = |value: fn(&Entry) -> Option<i64>| Arc::new(log.iter().map(value).collect::<Int64Array>()) as ArrayRef;
+    let numbers = |value: fn(&Entry) -> Option<i64>| {
+        Arc::new(log.iter().map(value).collect::<Int64Array>()) as ArrayRef
+    };
     let texts = Arc::new(log.iter().map(|entry| entry.t).collect::<StringArray>()) as ArrayRef;
     RecordBatch::try_from_iter_with_nullable([
         ("into", numbers(|entry| Some(entry.into)), true),

@@ -51,8 +51,12 @@ fn planner(log: &[Entry], (workers, events): (usize, u32)) -> Planner {
         Ok(Box::new(Batches { schema: rows.schema(), left: [rows].into() }))
     };
     // It does not say that it ends: it would be read as a table.
-    let definition = SourceDefinition { is_finite: false, ..SourceDefinition::new("log", schema, Arc::new(open)) };
-    planner.register_generator("log_rows", Generator::new("rows of a test", &[], move |_| Ok(definition.clone())));
+    let definition =
+        SourceDefinition { is_finite: false, ..SourceDefinition::new("log", schema, Arc::new(open)) };
+    planner.register_generator(
+        "log_rows",
+        Generator::new("rows of a test", &[], move |_| Ok(definition.clone())),
+    );
     for definition in DEFINITIONS {
         execute(&mut planner, definition).unwrap_or_else(|error| panic!("{error}\n{definition}"));
     }
@@ -75,7 +79,8 @@ fn lines(rows: &RecordBatch) -> Vec<String> {
     let options = FormatOptions::default().with_null("NULL");
     let columns: Vec<_> =
         rows.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
-    let line = |row| columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join(" | ");
+    let line =
+        |row| columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join(" | ");
     let mut lines: Vec<String> = (0..rows.num_rows()).map(line).collect();
     lines.sort();
     lines
@@ -92,10 +97,8 @@ fn text_of(value: &Value) -> &str {
 fn expected(duckdb: &mut DuckDb, sql: &str) -> Result<Vec<String>, String> {
     let text = format!("SELECT CAST(x AS VARCHAR), CAST(y AS VARCHAR), z FROM ({sql}) AS checked");
     let rows = duckdb.answer(&text)?;
-    let mut lines: Vec<String> = rows
-        .iter()
-        .map(|row| row.iter().map(text_of).collect::<Vec<_>>().join(" | "))
-        .collect();
+    let mut lines: Vec<String> =
+        rows.iter().map(|row| row.iter().map(text_of).collect::<Vec<_>>().join(" | ")).collect();
     lines.sort();
     Ok(lines)
 }
@@ -115,7 +118,11 @@ fn fault(sql: &str, log: &[Entry], duckdb: &mut DuckDb) -> Result<Option<String>
             // Before the first cycle that has changed something, it has no rows.
             let found = if has_version {
                 let version = view.store().as_of_cycle(cycle as u64);
-                lines(&version.and_then(|version| version.read()).unwrap_or_else(|cause| panic!("{cause}\n{sql}")))
+                lines(
+                    &version
+                        .and_then(|version| version.read())
+                        .unwrap_or_else(|cause| panic!("{cause}\n{sql}")),
+                )
             } else {
                 Vec::new()
             };
@@ -166,7 +173,9 @@ fn random_queries() {
         let sql = query::random(&mut random);
         let size = random.one_of(&[0, 1, 12, 60, 200]);
         let log = entries(&mut random, size);
-        if std::env::var("TIDEMILL_CHANGES_SKIP").is_ok_and(|skip| skip.split(',').any(|word| sql.contains(word))) {
+        if std::env::var("TIDEMILL_CHANGES_SKIP")
+            .is_ok_and(|skip| skip.split(',').any(|word| sql.contains(word)))
+        {
             continue;
         }
         match fault(&sql, &log, &mut duckdb) {

@@ -68,9 +68,16 @@ fn relation(random: &mut Random, depth: usize) -> String {
             ]);
             let text = random.one_of(&["min(z)", "max(z)", "CAST(avg(y) > 1 AS VARCHAR)"]);
             let having = random.one_of(&["", "", " HAVING count(*) > 1", " HAVING sum(y) > 0"]);
-            let (key, group) = random.one_of(&[("x", " GROUP BY x"), ("x", " GROUP BY x"), ("max(x)", ""), ("max(x)", " GROUP BY z")]);
+            let (key, group) = random.one_of(&[
+                ("x", " GROUP BY x"),
+                ("x", " GROUP BY x"),
+                ("max(x)", ""),
+                ("max(x)", " GROUP BY z"),
+            ]);
             let having = if group.is_empty() { "" } else { having };
-            format!("SELECT {key} AS x, CAST({value} AS BIGINT) AS y, {text} AS z FROM ({input}) AS q{group}{having}")
+            format!(
+                "SELECT {key} AS x, CAST({value} AS BIGINT) AS y, {text} AS z FROM ({input}) AS q{group}{having}"
+            )
         }
         8 => {
             let input = inner(random);
@@ -84,11 +91,15 @@ fn relation(random: &mut Random, depth: usize) -> String {
         10 => {
             let input = inner(random);
             let order = random.one_of(&["x, y, z", "y DESC, x, z", "z, x DESC, y"]);
-            let order: Vec<String> =
-                order.split(", ").map(|by| format!("{by} NULLS {}", random.one_of(&["FIRST", "LAST"]))).collect();
+            let order: Vec<String> = order
+                .split(", ")
+                .map(|by| format!("{by} NULLS {}", random.one_of(&["FIRST", "LAST"])))
+                .collect();
             let (order, limit) = (order.join(", "), 1 + random.below(5));
             let offset = random.one_of(&["", "", " OFFSET 2"]);
-            format!("SELECT x, y, z FROM (SELECT x, y, z FROM ({input}) AS q ORDER BY {order} LIMIT {limit}{offset}) AS q")
+            format!(
+                "SELECT x, y, z FROM (SELECT x, y, z FROM ({input}) AS q ORDER BY {order} LIMIT {limit}{offset}) AS q"
+            )
         }
         11 => {
             let input = inner(random);
@@ -103,7 +114,9 @@ fn relation(random: &mut Random, depth: usize) -> String {
                 "sum(y) OVER (PARTITION BY x ORDER BY y NULLS FIRST, z NULLS FIRST ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
             ]);
             let condition = random.one_of(&["", "", " WHERE y <= 2"]);
-            format!("SELECT x, y, z FROM (SELECT x, CAST({value} AS BIGINT) AS y, z FROM ({input}) AS q) AS q{condition}")
+            format!(
+                "SELECT x, y, z FROM (SELECT x, CAST({value} AS BIGINT) AS y, z FROM ({input}) AS q) AS q{condition}"
+            )
         }
         _ => {
             let (left, right) = (inner(random), inner(random));
@@ -120,6 +133,7 @@ fn relation(random: &mut Random, depth: usize) -> String {
 }
 
 fn condition(random: &mut Random, of: &str) -> String {
-    let condition = random.one_of(&["Q.y > 0", "Q.y IS NULL", "Q.z = 'p'", "Q.x < Q.y", "Q.x > 3 OR Q.z IS NULL"]);
+    let condition =
+        random.one_of(&["Q.y > 0", "Q.y IS NULL", "Q.z = 'p'", "Q.x < Q.y", "Q.x > 3 OR Q.z IS NULL"]);
     condition.replace('Q', of)
 }
