@@ -15,8 +15,9 @@ pub(super) const CHANGES: OptionDefinition = OptionDefinition::new(
     "changes",
     OptionKind::Choice(&["append", "upsert", "weights"]),
     OptionDefault::Value("append"),
-    "what its rows mean. `append`: each is one more. `upsert`: each replaces the one with the same PRIMARY KEY. `weights`: the column \
-     `weight`, a BIGINT NOT NULL that queries do not see, says how many of it come, or go if it is negative",
+    "what its rows mean. `append`: each is one more. `upsert`: each replaces the one with the same PRIMARY KEY. \
+     `weights`: the column `weight`, a BIGINT NOT NULL that queries do not see, says how many of it come, or go if it \
+     is negative",
 );
 
 /// Which of the rows delete.
@@ -24,8 +25,8 @@ pub(super) const DELETED: OptionDefinition = OptionDefinition::new(
     "deleted",
     OptionKind::Text,
     OptionDefault::Nothing("none"),
-    "with `changes = 'upsert'`, a condition on the columns: a row for which it is true deletes the one with its key, such as \
-     `deleted = 'op = ''delete'''`",
+    "with `changes = 'upsert'`, a condition on the columns: a row for which it is true deletes the one with its key, \
+     such as `deleted = 'op = ''delete'''`",
 );
 
 /// The name of the column with weights.

@@ -31,8 +31,9 @@ pub(super) const COMMON: &[OptionDefinition] = &[
         "emit",
         OptionKind::Choice(&["append", "changes"]),
         OptionDefault::Value("append"),
-        "`append`: rows as they come; of a table, each row that replaces the previous one of its key. `changes`: all rows that come and go, \
-         with the column `weight`: 1 for a row that comes, -1 for one that goes, more for equal rows. Any query can be written so",
+        "`append`: rows as they come; of a table, each row that replaces the previous one of its key. `changes`: all \
+         rows that come and go, with the column `weight`: 1 for a row that comes, -1 for one that goes, more for equal \
+         rows. Any query can be written so",
     ),
     OptionDefinition::new(
         "pool",

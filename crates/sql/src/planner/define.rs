@@ -43,8 +43,8 @@ impl Planner {
             let error = statement
                 .error(name.span, "a stream has no key, because its rows are only added and never replaced");
             return Err(error.with_hint(
-                "remove PRIMARY KEY; or add changes = 'upsert', if a row replaces the one with the same key; or declare a \
-                 TABLE with a key",
+                "remove PRIMARY KEY; or add changes = 'upsert', if a row replaces the one with the same key; or \
+                 declare a TABLE with a key",
             ));
         }
         if is_table

@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
 use tidemill_engine::{Cause, Operator};
 use tidemill_operators::watermark::WatermarkSpec;
 use tidemill_operators::{
-    AggregateCall, AggregateSpec, Combine, EmptyWindows, FailedResults, SessionAggregate, SessionSpec,
-    TableAggregate, WindowAggregate, WindowSpec, combined_schema,
+    AggregateSpec, Combine, EmptyWindows, FailedResults, SessionAggregate, SessionSpec, TableAggregate,
+    WindowAggregate, WindowSpec, combined_schema,
 };
 
-use super::aggregate_functions::{Call, call_of};
-use super::changes::KEEP_UP_TO_DATE;
+use super::aggregate_functions::{aggregate_call, describe, place};
+use super::changelog::KEEP_UP_TO_DATE;
 use super::columns::{schema_of, stream_schema};
 use super::count_windows::is_by_count;
 use super::empty_windows::{check_windows_kept, of_written_windows};
@@ -275,15 +274,6 @@ impl Translator {
     }
 }
 
-/// The index of an expression among the computed ones; adds it if it is missing.
-pub(super) fn place(wanted: &mut Vec<Expr>, expression: &Expr) -> usize {
-    let expression = expression.clone().unalias();
-    wanted.iter().position(|known| *known == expression).unwrap_or_else(|| {
-        wanted.push(expression);
-        wanted.len() - 1
-    })
-}
-
 /// Whether a group expression is a bound of a window.
 fn bound(expression: &Expr, input: &Relation, schema: &DFSchema) -> Option<(Group, Windowed)> {
     if let Some(column) = as_column(expression, schema) {
@@ -343,27 +333,6 @@ fn window_spec(windowed: Windowed, time: usize) -> WindowSpec {
     }
 }
 
-/// A call with its arguments among the computed columns.
-pub(super) fn aggregate_call(
-    expression: &Expr,
-    schema: &DFSchema,
-    wanted: &mut Vec<Expr>,
-    values_max: usize,
-) -> Result<AggregateCall> {
-    let function = aggregate_function(expression)?;
-    let filter = function.params.filter.as_deref().map(|filter| place(wanted, filter));
-    let Call { function, arguments } = call_of(&function, schema, values_max)?;
-    let arguments = arguments.iter().map(|argument| place(wanted, argument)).collect();
-    Ok(AggregateCall { function, arguments, filter })
-}
-
-fn aggregate_function(expression: &Expr) -> Result<AggregateFunction> {
-    match expression.clone().unalias() {
-        Expr::AggregateFunction(function) => Ok(function),
-        other => Err(refuse(format!("'{other}' is not an aggregate function"), "remove it")),
-    }
-}
-
 /// Names and types in the operator's order: keys, bounds, results.
 fn names(aggregate: &Aggregate, groups: &[Group], windowed: bool) -> Vec<(String, arrow_schema::DataType)> {
     let field = |index: usize| {
@@ -381,12 +350,6 @@ fn names(aggregate: &Aggregate, groups: &[Group], windowed: bool) -> Vec<(String
     let first = aggregate.group_expr.len();
     names.extend((0..aggregate.aggr_expr.len()).map(|call| field(first + call)));
     names
-}
-
-pub(super) fn describe(spec: &AggregateSpec, kind: &str) -> String {
-    let calls: Vec<&str> = spec.calls.iter().map(|call| call.function.name()).collect();
-    let keys: Vec<&str> = spec.names[..spec.keys.len()].iter().map(String::as_str).collect();
-    format!("aggregate {kind}: {} by ({})", calls.join(", "), keys.join(", "))
 }
 
 fn window_words(window: Window) -> String {

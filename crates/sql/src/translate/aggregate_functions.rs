@@ -5,10 +5,11 @@ use std::sync::Arc;
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable};
-use tidemill_operators::Aggregate;
 use tidemill_operators::aggregate::{Count, CountDistinct};
+use tidemill_operators::{Aggregate, AggregateCall, AggregateSpec};
 
 use crate::aggregates::native_aggregate::{native_aggregate, unfit};
+use crate::refusal::refuse;
 use crate::translate::foreign_aggregate::ForeignAggregate;
 
 /// A function with the expressions of its arguments.
@@ -49,4 +50,40 @@ pub(super) fn call_of(call: &AggregateFunction, schema: &DFSchema, values_max: u
             Ok(Call { function: Arc::new(function), arguments })
         }
     }
+}
+
+/// The index of an expression among the computed ones; adds it if it is missing.
+pub(super) fn place(wanted: &mut Vec<Expr>, expression: &Expr) -> usize {
+    let expression = expression.clone().unalias();
+    wanted.iter().position(|known| *known == expression).unwrap_or_else(|| {
+        wanted.push(expression);
+        wanted.len() - 1
+    })
+}
+
+/// A call with its arguments among the computed columns.
+pub(super) fn aggregate_call(
+    expression: &Expr,
+    schema: &DFSchema,
+    wanted: &mut Vec<Expr>,
+    values_max: usize,
+) -> Result<AggregateCall> {
+    let function = aggregate_function(expression)?;
+    let filter = function.params.filter.as_deref().map(|filter| place(wanted, filter));
+    let Call { function, arguments } = call_of(&function, schema, values_max)?;
+    let arguments = arguments.iter().map(|argument| place(wanted, argument)).collect();
+    Ok(AggregateCall { function, arguments, filter })
+}
+
+fn aggregate_function(expression: &Expr) -> Result<AggregateFunction> {
+    match expression.clone().unalias() {
+        Expr::AggregateFunction(function) => Ok(function),
+        other => Err(refuse(format!("'{other}' is not an aggregate function"), "remove it")),
+    }
+}
+
+pub(super) fn describe(spec: &AggregateSpec, kind: &str) -> String {
+    let calls: Vec<&str> = spec.calls.iter().map(|call| call.function.name()).collect();
+    let keys: Vec<&str> = spec.names[..spec.keys.len()].iter().map(String::as_str).collect();
+    format!("aggregate {kind}: {} by ({})", calls.join(", "), keys.join(", "))
 }

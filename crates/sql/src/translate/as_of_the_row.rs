@@ -13,8 +13,8 @@ impl Translator {
             Kind::Table { .. } => Ok(Relation { is_as_of_the_row: true, ..relation }),
             Kind::Stream | Kind::Changing => Err(refuse(
                 "FOR SYSTEM_TIME AS OF reads a table whose rows are replaced by key, and this is none",
-                "give it a key: a source with changes = 'upsert', a materialized view with PRIMARY KEY, or a GROUP BY; or remove \
-                 the clause, and the join is kept up to date",
+                "give it a key: a source with changes = 'upsert', a materialized view with PRIMARY KEY, or a GROUP BY; \
+                 or remove the clause, and the join is kept up to date",
             )),
         }
     }

@@ -54,3 +54,12 @@ pub(super) fn replace_columns(
         })
         .data()
 }
+
+/// The columns by which rows are spread over partitions, as widely as possible: nothing depends on it, for nothing is kept.
+/// To hash an array costs more than to pass it on, so lists and structs are left out if there are other columns.
+pub(super) fn spread(schema: &SchemaRef) -> Vec<usize> {
+    let is_plain = |column: &usize| !schema.field(*column).data_type().is_nested();
+    let all = 0..schema.fields().len();
+    let plain: Vec<usize> = all.clone().filter(is_plain).collect();
+    if plain.is_empty() { all.collect() } else { plain }
+}

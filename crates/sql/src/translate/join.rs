@@ -12,9 +12,10 @@ use tidemill_operators::table_join::{self, TableJoin, TableJoinSpec};
 use tidemill_operators::until_end::{UntilEnd, UntilEndSpec};
 use tidemill_operators::watermark::FOREVER_NS;
 
-use super::changes::KEEP_UP_TO_DATE;
+use super::changelog::KEEP_UP_TO_DATE;
 use super::columns::{schema_of, unique};
 use super::not_streaming::join_words;
+use super::relation::merge_sources;
 use super::static_table::could_be_static;
 use super::time_bound::{TimeBound, time_bound};
 use super::{Kind, Relation, Role, Translator, Window, as_column, column_at, is_static, refuse};
@@ -375,13 +376,4 @@ fn behind(relation: &Relation, by_ns: i64) -> Vec<Role> {
         None => Role::None,
     };
     relation.roles.iter().map(behind).collect()
-}
-
-/// The relation of the joined rows.
-pub(super) fn merge_sources(one: Relation, other: &Relation) -> Relation {
-    let mut sources: Vec<usize> = one.sources.iter().chain(&other.sources).copied().collect();
-    sources.sort_unstable();
-    sources.dedup();
-    let is_finite = one.is_finite && other.is_finite;
-    Relation { sources, is_finite, ..one }
 }

@@ -4,6 +4,7 @@ mod adaptive_regions;
 mod aggregate;
 mod aggregate_functions;
 mod as_of_the_row;
+mod changelog;
 mod changes;
 mod columns;
 mod computing;
@@ -51,7 +52,8 @@ use tidemill_engine::{
 use tidemill_operators::watermark::{LateRows, WatermarkSpec};
 use tidemill_operators::{FailedResults, partition_limit};
 
-pub(crate) use changes::{Takes, WEIGHT_COLUMN, with_values_joined};
+pub(crate) use changelog::{Takes, WEIGHT_COLUMN};
+pub(crate) use changes::with_values_joined;
 pub(crate) use columns::unique;
 pub(crate) use read_as_tables::read_as_tables;
 pub(crate) use relation::{Kind, Relation, Role, Selection, Window};
@@ -85,7 +87,7 @@ pub(crate) struct StateLimits {
 
 /// What a translation depends on beside the plan.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Circumstances {
+struct TranslatedFor {
     /// The process of which it is part.
     process: Option<usize>,
     takes_changes: bool,
@@ -113,7 +115,7 @@ pub(crate) struct Translator {
     /// and, in tables, are replaced.
     pub takes_changes: bool,
     /// What was translated already: a view that is used twice runs once.
-    done: Vec<(Circumstances, LogicalPlan, Relation)>,
+    done: Vec<(TranslatedFor, LogicalPlan, Relation)>,
     /// The nodes being translated, each within the one before it, with the number of operators that it has so far.
     nodes: Vec<(LogicalPlan, usize)>,
     /// The process being translated, by its number in the plan.
@@ -158,9 +160,9 @@ impl Translator {
 
     /// The stream of a logical plan, with its columns in the plan's order.
     pub fn relation(&mut self, plan: &LogicalPlan) -> Result<Relation> {
-        let circumstances = Circumstances { process: self.process, takes_changes: self.takes_changes };
-        let is_same = |(known_in, known, _): &&(Circumstances, LogicalPlan, Relation)| {
-            *known_in == circumstances && known == plan && same_scans(known, plan)
+        let wanted_for = TranslatedFor { process: self.process, takes_changes: self.takes_changes };
+        let is_same = |(known_in, known, _): &&(TranslatedFor, LogicalPlan, Relation)| {
+            *known_in == wanted_for && known == plan && same_scans(known, plan)
         };
         if let Some((.., done)) = self.done.iter().find(is_same) {
             return Ok(done.clone());
@@ -169,7 +171,7 @@ impl Translator {
         let relation = self.translate(plan);
         self.nodes.pop();
         let relation = relation?;
-        self.done.push((circumstances, plan.clone(), relation.clone()));
+        self.done.push((wanted_for, plan.clone(), relation.clone()));
         Ok(relation)
     }
 

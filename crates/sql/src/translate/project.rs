@@ -8,7 +8,7 @@ use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection};
 
 use tidemill_operators::changes::changelog_schema;
 
-use super::changes::{KEEP_UP_TO_DATE, with_weight};
+use super::changelog::{KEEP_UP_TO_DATE, with_weight};
 use super::columns::{schema_of, stream_schema};
 use super::empty_windows::check_windows_kept;
 use super::{Kind, Relation, Role, Selection, Translator, as_column, column_at, refuse, window_assign};

@@ -135,3 +135,12 @@ impl Relation {
         self.kind == Kind::Changing
     }
 }
+
+/// The relation of the joined rows.
+pub(super) fn merge_sources(one: Relation, other: &Relation) -> Relation {
+    let mut sources: Vec<usize> = one.sources.iter().chain(&other.sources).copied().collect();
+    sources.sort_unstable();
+    sources.dedup();
+    let is_finite = one.is_finite && other.is_finite;
+    Relation { sources, is_finite, ..one }
+}

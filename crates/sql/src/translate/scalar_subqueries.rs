@@ -7,7 +7,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 use tidemill_engine::MemoryBudget;
 
-use super::changes::KEEP_UP_TO_DATE;
+use super::changelog::KEEP_UP_TO_DATE;
 use super::read_as_tables::read_whole;
 use super::refuse;
 use super::static_table::could_be_static;

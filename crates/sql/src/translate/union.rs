@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow_schema::SchemaRef;
 use datafusion::common::Result;
 use datafusion::logical_expr::{LogicalPlan, Union};
 use tidemill_operators::forward::{Forward, ForwardSpec};
 
-use super::changes::KEEP_UP_TO_DATE;
-use super::columns::schema_of;
+use super::changelog::KEEP_UP_TO_DATE;
+use super::columns::{schema_of, spread};
 use super::{Kind, Relation, Role, Translator, Window, refuse};
 
 /// `a UNION ALL b UNION ALL c` is a union within a union. Beyond this many, one operator unites them all, because each
@@ -71,15 +70,6 @@ impl Translator {
         }
         Ok(())
     }
-}
-
-/// The columns by which rows are spread over partitions, as widely as possible: nothing depends on it, for nothing is kept.
-/// To hash an array costs more than to pass it on, so lists and structs are left out if there are other columns.
-pub(super) fn spread(schema: &SchemaRef) -> Vec<usize> {
-    let is_plain = |column: &usize| !schema.field(*column).data_type().is_nested();
-    let all = 0..schema.fields().len();
-    let plain: Vec<usize> = all.clone().filter(is_plain).collect();
-    if plain.is_empty() { all.collect() } else { plain }
 }
 
 /// How many unions contain each other.

@@ -8,7 +8,7 @@ use datafusion::logical_expr::Unnest as UnnestPlan;
 
 use tidemill_operators::changes::changelog_schema;
 
-use super::changes::KEEP_UP_TO_DATE;
+use super::changelog::KEEP_UP_TO_DATE;
 use super::columns::schema_of;
 use super::{Kind, Relation, Role, Translator, refuse};
 use crate::expressions::unnested::{Unnest, Unnested};

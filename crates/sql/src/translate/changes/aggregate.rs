@@ -8,7 +8,7 @@ use tidemill_operators::changes::{self, ChangingAggregateSpec, changelog_schema}
 use tidemill_operators::{AggregateCall, AggregateSpec};
 
 use super::changing;
-use crate::translate::aggregate::{aggregate_call, describe, place};
+use crate::translate::aggregate_functions::{aggregate_call, describe, place};
 use crate::translate::columns::schema_of;
 use crate::translate::{Relation, Translator, user};
 

@@ -8,7 +8,7 @@ use tidemill_operators::changes::{self, ChangingJoinKind, ChangingJoinSpec};
 
 use super::changing;
 use crate::translate::columns::{schema_of, unique};
-use crate::translate::join::merge_sources;
+use crate::translate::relation::merge_sources;
 use crate::translate::{Relation, Translator, refuse};
 
 impl Translator {

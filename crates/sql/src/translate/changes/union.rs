@@ -8,9 +8,8 @@ use tidemill_operators::changes::changelog_schema;
 use tidemill_operators::forward::{Forward, ForwardSpec};
 
 use super::changing;
-use crate::translate::columns::schema_of;
-use crate::translate::join::merge_sources;
-use crate::translate::union::spread;
+use crate::translate::columns::{schema_of, spread};
+use crate::translate::relation::merge_sources;
 use crate::translate::{Relation, Translator, refuse};
 
 impl Translator {

@@ -7,8 +7,9 @@ use datafusion::logical_expr::{Expr, lit};
 use tidemill_engine::changes::WEIGHT;
 use tidemill_operators::changes::{SetOperation, SetOperationKind, SetOperationSpec, changelog_schema};
 
-use super::{KEEP_UP_TO_DATE, changing};
+use super::changing;
 use crate::logical::WeightedRows;
+use crate::translate::changelog::KEEP_UP_TO_DATE;
 use crate::translate::{Relation, Translator, column_at, refuse, user};
 
 impl Translator {

@@ -36,8 +36,8 @@ fn relation(random: &mut Random, depth: usize) -> String {
             let on = random.one_of(&["l.x = r.x", "l.x = r.y", "l.y = r.y AND l.z = r.z"]);
             let more = random.one_of(&["", "", " AND l.y < r.y", " AND l.y IS NOT NULL", " AND r.z <> 'p'"]);
             format!(
-                "SELECT coalesce(l.x, r.x) AS x, r.y AS y, coalesce(l.z, r.z) AS z FROM ({left}) AS l {kind} ({right}) AS r \
-                 ON {on}{more}"
+                "SELECT coalesce(l.x, r.x) AS x, r.y AS y, coalesce(l.z, r.z) AS z
+                 FROM ({left}) AS l {kind} ({right}) AS r ON {on}{more}"
             )
         }
         5 => {
@@ -111,7 +111,8 @@ fn relation(random: &mut Random, depth: usize) -> String {
                 "sum(y) OVER (PARTITION BY z)",
                 "lag(y) OVER (PARTITION BY x ORDER BY y NULLS FIRST, z NULLS FIRST)",
                 "lead(y) OVER (ORDER BY x NULLS FIRST, y NULLS FIRST, z NULLS FIRST)",
-                "sum(y) OVER (PARTITION BY x ORDER BY y NULLS FIRST, z NULLS FIRST ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
+                "sum(y) OVER (PARTITION BY x ORDER BY y NULLS FIRST, z NULLS FIRST
+                 ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)",
             ]);
             let condition = random.one_of(&["", "", " WHERE y <= 2"]);
             format!(
