@@ -131,7 +131,8 @@ impl Changing {
 pub fn measure(cars: u64, cycle_rows: usize) -> Result<(), Cause> {
     println!("\n{cars} rows that change, in cycles of {cycle_rows}; ns per row, and the longest cycle in ms");
     println!(
-        "                          add             replace      replace again           take back       add again    read     bytes per row"
+        "                          add             replace      replace again           take back       add again    \
+         read     bytes per row"
     );
     for (name, contents, has_key) in [
         ("table by key", Contents::LastOfKey, true),

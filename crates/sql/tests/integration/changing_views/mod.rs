@@ -167,7 +167,7 @@ fn random_queries() {
     println!("{queries} queries, TIDEMILL_CHANGES_SEED={seed}");
     let (mut refused, mut faults): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for at in (0..queries).filter(|at| only.is_none_or(|only| only == *at)) {
-        let mut random = Random::new(seed, at);
+        let mut random = Random::of_stream(seed, at);
         let sql = query::random(&mut random);
         let size = random.one_of(&[0, 1, 12, 60, 200]);
         let log = entries(&mut random, size);

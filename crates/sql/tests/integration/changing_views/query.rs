@@ -4,14 +4,14 @@
 use tidemill_testing::random::Random;
 
 /// How deep queries are nested.
-const DEPTH: usize = 3;
+const DEPTH: u64 = 3;
 
 pub fn random(random: &mut Random) -> String {
     let depth = 1 + random.below(DEPTH);
     relation(random, depth)
 }
 
-fn relation(random: &mut Random, depth: usize) -> String {
+fn relation(random: &mut Random, depth: u64) -> String {
     if depth == 0 {
         let table = random.one_of(&["t1", "t1", "t2", "s"]);
         return format!("SELECT id AS x, a AS y, t AS z FROM {table}");
