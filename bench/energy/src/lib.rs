@@ -15,7 +15,8 @@ const POWERCAP: &str = "/sys/class/powercap";
 /// Linux shows the time of ended processes in hundredths of a second, on all machines that we build for.
 const TICK_NS: u64 = 10_000_000;
 
-/// Processor time so far, of all threads of the process and of the processes that it has started and that have ended, in nanoseconds.
+/// Processor time so far, of all threads of the process and of the processes that it has started and that have ended,
+/// in nanoseconds.
 fn processor_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let own_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;

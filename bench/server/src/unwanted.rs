@@ -20,7 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(100);
 /// It holds something for so many looks: somebody does not read.
 const HELD_LOOKS: usize = 30;
-/// What the network keeps for a client that does not read. Otherwise the system may let it keep all of an answer, and nobody has to wait.
+/// What the network keeps for a client that does not read. Otherwise the system may let it keep all of an answer, and
+/// nobody has to wait.
 const NETWORK_BYTES: usize = 64 * 1024;
 /// What a slow reader reads at once, and how long it then does something else.
 const SLOW_BYTES: usize = 256 * 1024;

@@ -23,15 +23,15 @@ pub use mimalloc::MiMalloc as Allocator;
 /// `mi_option_purge_delay` of the allocator's header, which the binding does not name.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// How often memory that is free is given back, in milliseconds (decision 0128). The allocator then gives back all that is free, also what
-/// was used a moment ago and is needed again at once.
+/// How often memory that is free is given back, in milliseconds (decision 0128). The allocator then gives back all
+/// that is free, also what was used a moment ago and is needed again at once.
 const PURGE_DELAY_MS: std::ffi::c_long = 300_000;
 
 /// The thread that called `tune`: the program's first one, if the program does as `tune` asks.
 static TUNING_THREAD: OnceLock<ThreadId> = OnceLock::new();
 
-/// Asks for huge pages for all memory that is reserved from now on, where the system offers them. Memory that is free is given back some
-/// minutes later. Call it at the beginning of `main`.
+/// Asks for huge pages for all memory that is reserved from now on, where the system offers them. Memory that is free
+/// is given back some minutes later. Call it at the beginning of `main`.
 pub fn tune() {
     TUNING_THREAD.get_or_init(|| thread::current().id());
     // SAFETY: sets options of the allocator, which it reads when it reserves and frees; any value is valid.
@@ -41,10 +41,11 @@ pub fn tune() {
     }
 }
 
-/// Lets other threads use what is free in the memory of this thread. The allocator gives each thread pages of 64 KiB or more for each size of
-/// its objects, so a thread that keeps one small object of each size keeps megabytes. After a release, its pages belong to no thread, and
-/// any that needs objects of such a size uses what is free in them. It takes some microseconds, and the thread's next objects some more. The program's first
-/// thread keeps its memory, and so do all if nobody has called [`tune`].
+/// Lets other threads use what is free in the memory of this thread. The allocator gives each thread pages of 64 KiB
+/// or more for each size of its objects, so a thread that keeps one small object of each size keeps megabytes. After
+/// a release, its pages belong to no thread, and any that needs objects of such a size uses what is free in them. It
+/// takes some microseconds, and the thread's next objects some more. The program's first thread keeps its memory, and
+/// so do all if nobody has called [`tune`].
 ///
 /// ```
 /// tidemill_allocator::tune();
@@ -56,13 +57,13 @@ pub fn tune() {
 /// ```
 pub fn release() {
     let thread = thread::current();
-    // The allocator's heap of the first thread cannot be begun again: the next object would end the program. Rust names that thread "main",
-    // also where another one called `tune`.
+    // The allocator's heap of the first thread cannot be begun again: the next object would end the program. Rust
+    // names that thread "main", also where another one called `tune`.
     if TUNING_THREAD.get().is_none_or(|first| *first == thread.id()) || thread.name() == Some("main") {
         return;
     }
-    // SAFETY: objects stay valid, and may be freed by any thread. The thread begins again at once: at its end, the allocator must find a
-    // heap that lives.
+    // SAFETY: objects stay valid, and may be freed by any thread. The thread begins again at once: at its end, the
+    // allocator must find a heap that lives.
     unsafe {
         mi_thread_done();
         mi_thread_init();

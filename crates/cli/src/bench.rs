@@ -10,8 +10,8 @@ pub(crate) enum Bench {
     /// Measure each way of splitting a stream of 64-byte tuples; takes a few minutes
     #[command(after_help = exit_codes!())]
     Split(tidemill_bench_split::Arguments),
-    /// Measure stream processes: arrays that are sent between places, in buffers of several sizes, over threads and over processes of
-    /// the operating system; a search in many files; a Fourier transform
+    /// Measure stream processes: arrays that are sent between places, in buffers of several sizes, over threads and
+    /// over processes of the operating system; a search in many files; a Fourier transform
     #[cfg(feature = "sql")]
     #[command(after_help = exit_codes!())]
     Processes(tidemill_bench_processes::Arguments),

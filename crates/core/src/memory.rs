@@ -57,8 +57,8 @@ impl MemoryBudget {
         MemoryBudget::below(None, limit, Holders::Process)
     }
 
-    /// A budget of readers: of queries over views and tables, beside those that run all the time. They cannot take what those need, whose
-    /// memory is counted apart.
+    /// A budget of readers: of queries over views and tables, beside those that run all the time. They cannot take
+    /// what those need, whose memory is counted apart.
     ///
     /// ```
     /// use tidemill_core::MemoryBudget;

@@ -79,8 +79,9 @@ impl Engine {
         self
     }
 
-    /// Measures the processor time that each cycle takes of workers and threads of sinks, and of each part of the plan, and compares it with what a
-    /// cycle may cost ([`CostsExceeded`](crate::Counter::CostsExceeded)). Only cycles count that are in flight alone.
+    /// Measures the processor time that each cycle takes of workers and threads of sinks, and of each part of the
+    /// plan, and compares it with what a cycle may cost ([`CostsExceeded`](crate::Counter::CostsExceeded)). Only
+    /// cycles count that are in flight alone.
     #[must_use]
     pub fn measure_costs(mut self, stated: Option<CostModel>) -> Self {
         self.settings.costs = Some(CostMeasurement { stated });
@@ -94,9 +95,9 @@ impl Engine {
         self
     }
 
-    /// Closes cycles that wait at multiples of the longest wait since the start of the run, as a periodic timer does, not when their
-    /// oldest event has waited for so long. A cycle without events is not closed. Under the clock of a database, cycles close as
-    /// that says.
+    /// Closes cycles that wait at multiples of the longest wait since the start of the run, as a periodic timer does,
+    /// not when their oldest event has waited for so long. A cycle without events is not closed. Under the clock of a
+    /// database, cycles close as that says.
     ///
     /// ```
     /// use std::time::Duration;

@@ -24,10 +24,11 @@ use crate::{AggregateSpec, WindowSpec};
 
 /// Emits one row per group and window, once the watermark has reached the window's end.
 ///
-/// The output has the keys, start and end of the window (in the type of the event time), and the results. Windows come
-/// in the order of their ends; the groups of a tumbling window come in the order in which they first occurred. Windows
-/// without rows are written only [if that is asked for](WindowAggregate::empty_windows). A row is dropped and counted if all of its windows are closed, if it has no time, or
-/// if its time is so far away that its window cannot be represented.
+/// The output has the keys, start and end of the window (in the type of the event time), and the results. Windows
+/// come in the order of their ends; the groups of a tumbling window come in the order in which they first occurred.
+/// Windows without rows are written only [if that is asked for](WindowAggregate::empty_windows). A row is dropped and
+/// counted if all of its windows are closed, if it has no time, or if its time is so far away that its window cannot
+/// be represented.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -7,9 +7,9 @@ use crate::threads;
 /// The most that a thread can leave to others.
 pub const NICENESS_MAX: u8 = 19;
 
-/// Gives the calling thread this niceness: it gets less processor time than threads of a smaller one that want it at the same time, and they
-/// interrupt it when they wake up. An ordinary thread has 0, and more than [`NICENESS_MAX`] counts as that. Threads that it starts from then
-/// on have the same. Only with a privilege can it have less again.
+/// Gives the calling thread this niceness: it gets less processor time than threads of a smaller one that want it at
+/// the same time, and they interrupt it when they wake up. An ordinary thread has 0, and more than [`NICENESS_MAX`]
+/// counts as that. Threads that it starts from then on have the same. Only with a privilege can it have less again.
 ///
 /// ```
 /// # #[cfg(target_os = "linux")]

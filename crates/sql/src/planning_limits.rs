@@ -1,5 +1,6 @@
-//! What a statement may take while it is planned, and while a function computes: time, as its session says, and the memory of
-//! its reader. DataFusion's rules and functions take nothing that could say so, so it belongs to the thread that works for a statement.
+//! What a statement may take while it is planned, and while a function computes: time, as its session says, and the
+//! memory of its reader. DataFusion's rules and functions take nothing that could say so, so it belongs to the thread
+//! that works for a statement.
 
 use std::cell::RefCell;
 use std::sync::Arc;

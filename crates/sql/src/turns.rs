@@ -15,8 +15,8 @@ pub trait Turns: Send + Sync {
     /// Why it may not.
     fn begin(&self) -> Result<Box<dyn Turn>, Cause>;
 
-    /// Continues a query that has read its input, with what is answered at its end. It should not wait once more behind others that have
-    /// not begun.
+    /// Continues a query that has read its input, with what is answered at its end. It should not wait once more
+    /// behind others that have not begun.
     ///
     /// # Errors
     /// Why it may not continue.
@@ -24,8 +24,8 @@ pub trait Turns: Send + Sync {
         self.begin()
     }
 
-    /// It is called every few milliseconds on the thread that plans a statement, or on which a function computes for long. It may wait
-    /// so that another query continues.
+    /// It is called every few milliseconds on the thread that plans a statement, or on which a function computes for
+    /// long. It may wait so that another query continues.
     ///
     /// # Errors
     /// Why the statement ends here.

@@ -7,8 +7,8 @@ use crate::fragment_version::FragmentVersion;
 use crate::version::Version;
 
 impl Version {
-    /// The bytes of its chunks that the store has dropped or replaced since: they stay in memory only as long as this version, and others
-    /// that have them.
+    /// The bytes of its chunks that the store has dropped or replaced since: they stay in memory only as long as this
+    /// version, and others that have them.
     ///
     /// ```
     /// # use std::sync::Arc;

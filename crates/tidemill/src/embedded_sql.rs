@@ -16,9 +16,9 @@ impl Query {
     /// The rows of a query in SQL, as a stream like any other. The query reads the sources of this one by their names,
     /// and streams that were given a name with [`define`](Query::define).
     ///
-    /// Statements may come before it that define more sources, tables and views; later texts can use them too. Results
-    /// that replace earlier ones (an aggregate without a window) come as in [`KeyedStream::aggregate`](crate::KeyedStream::aggregate):
-    /// each changed row once per cycle.
+    /// Statements may come before it that define more sources, tables and views; later texts can use them too.
+    /// Results that replace earlier ones (an aggregate without a window) come as in
+    /// [`KeyedStream::aggregate`](crate::KeyedStream::aggregate): each changed row once per cycle.
     ///
     /// ```
     /// use tidemill::{Engine, Query, Timestamp, rows_of};

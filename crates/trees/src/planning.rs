@@ -13,8 +13,8 @@ use datafusion::logical_expr::{
 use datafusion::sql::planner::{ParserOptions, PlannerContext, SqlToRel};
 use datafusion::sql::sqlparser::ast;
 
-/// The plan of a statement: names are looked up in the catalogue, and types are not coerced yet. [`plan_expression`] has an example of
-/// a catalogue.
+/// The plan of a statement: names are looked up in the catalogue, and types are not coerced yet. [`plan_expression`]
+/// has an example of a catalogue.
 ///
 /// # Errors
 /// If the statement means nothing, or something that DataFusion does not know.

@@ -6,8 +6,8 @@ use tidemill_engine::{Epoch, database, inspect};
 
 use crate::sql::{CATALOGUE, JOURNAL, user_error};
 
-/// Refuses a command that needs the script of a pipeline for the journal of a database, or the folder of one of its queries, and says what to
-/// do instead.
+/// Refuses a command that needs the script of a pipeline for the journal of a database, or the folder of one of its
+/// queries, and says what to do instead.
 pub(super) fn refuse(folder: &Path, instead: &str) -> anyhow::Result<()> {
     let Ok(Some(description)) = inspect::query(folder) else { return Ok(()) };
     let what = if database::sources(&description).is_some() {

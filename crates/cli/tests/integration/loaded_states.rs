@@ -1,5 +1,5 @@
-//! Aggregates and functions of rows whose code is loaded: in pipelines and databases that are killed and started again, over processes,
-//! and in the past of a pipeline.
+//! Aggregates and functions of rows whose code is loaded: in pipelines and databases that are killed and started
+//! again, over processes, and in the past of a pipeline.
 #![cfg(all(unix, feature = "sql"))]
 
 use std::collections::BTreeMap;

@@ -134,7 +134,8 @@ fn sessions_for_which_there_are_no_files_are_refused_at_the_start() {
     ]);
 }
 
-/// A source that takes connections as they come leaves some descriptors to sessions. Nothing that was sent over those that wait is lost.
+/// A source that takes connections as they come leaves some descriptors to sessions. Nothing that was sent over those
+/// that wait is lost.
 #[test]
 fn a_client_without_a_file_for_it_is_told_so() {
     let folder = folder_with(&[]);

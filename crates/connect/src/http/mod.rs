@@ -7,7 +7,8 @@
 //! - `GET /health` and `GET /ping`, which need no token.
 //!
 //! Bodies may be compressed with gzip. They wait in one queue, limited in bytes, until the query takes them. While it
-//! is full, requests are answered 503 with `Retry-After`; a client that has used up its [`Quotas`] is answered 429. **The answer comes when the rows are safe**: with
+//! is full, requests are answered 503 with `Retry-After`; a client that has used up its [`Quotas`] is answered 429.
+//! **The answer comes when the rows are safe**: with
 //! [`HttpSettings::acknowledge`] when the query has acknowledged them, otherwise when the query has taken them.
 //!
 //! A request with bad lines is written in part, as in InfluxDB 3: the good lines count, and 400 says which were left
@@ -78,8 +79,9 @@ pub struct HttpSettings {
     pub tls: Option<TlsServerSettings>,
     /// The token that a client must send as `Authorization: Token ...` or `Bearer ...`; `None`: none needed.
     pub token: Option<String>,
-    /// In place of `token`: a file with a name and a token on each line, and the sources to which its owner may write, which only its user may read. It is read again
-    /// within a second after it has changed; the name appears in messages about the client's rows.
+    /// In place of `token`: a file with a name and a token on each line, and the sources to which its owner may
+    /// write, which only its user may read. It is read again within a second after it has changed; the name appears
+    /// in messages about the client's rows.
     pub token_file: Option<PathBuf>,
     /// The source's name, to which tokens of a file may be limited.
     pub source: String,

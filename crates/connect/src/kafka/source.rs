@@ -61,10 +61,11 @@ pub struct KafkaSourceSettings {
 ///
 /// It reads all partitions that the topic has when the source is opened, from explicit offsets. It uses no consumer
 /// group and commits nothing to the brokers: a durable query keeps the offsets with the rows and continues there, any
-/// other one begins at [`KafkaSourceSettings::start`] again. Messages of transactions that were not committed are left
-/// out. Rows of one partition stay in order; rows of different partitions mix as they come. About 16 MiB are read ahead. A message that
-/// cannot be read, or has no value, is a fault with partition and offset. Brokers that are away are waited for, at the start
-/// as well ([`KafkaSourceSettings::retry_for`]); messages that were deleted before they were read end the query.
+/// other one begins at [`KafkaSourceSettings::start`] again. Messages of transactions that were not committed are
+/// left out. Rows of one partition stay in order; rows of different partitions mix as they come. About 16 MiB are
+/// read ahead. A message that cannot be read, or has no value, is a fault with partition and offset. Brokers that are
+/// away are waited for, at the start as well ([`KafkaSourceSettings::retry_for`]); messages that were deleted before
+/// they were read end the query.
 ///
 /// ```no_run
 /// use std::sync::Arc;

@@ -43,8 +43,7 @@ pub(super) struct EncodedRow<'a> {
 }
 
 impl PreparedRows {
-    /// Encodes the rows of a cycle; returns the first row that cannot be encoded, and
-    /// why.
+    /// Encodes the rows of a cycle; returns the first row that cannot be encoded, and why.
     pub fn push(
         &mut self,
         cycle: u64,

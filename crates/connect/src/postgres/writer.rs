@@ -213,9 +213,9 @@ impl Writer {
         }
     }
 
-    /// Writes the rows that the server accepts, in order; the others go to `letters`. If there is no table for them, it fails
-    /// with the first one. They are found by bisection, so
-    /// that each costs about as many statements as the number of rows has binary digits.
+    /// Writes the rows that the server accepts, in order; the others go to `letters`. If there is no table for them,
+    /// it fails with the first one. They are found by bisection, so that each costs about as many statements as the
+    /// number of rows has binary digits.
     fn put_in_parts(
         &self,
         session: &Session,

@@ -1,5 +1,5 @@
-//! Files as other programs write them: encodings, line ends, compression, JSON documents, titles; and columns that are inferred from
-//! all records.
+//! Files as other programs write them: encodings, line ends, compression, JSON documents, titles; and columns that
+//! are inferred from all records.
 #![cfg(feature = "tables")]
 
 use std::fs;

@@ -285,8 +285,8 @@ impl ClockState {
         unread
     }
 
-    /// Leaves queries behind that hold more rows of a source than the ring may have, the slowest one first, as long as others are further.
-    /// A source that waits for them is not concerned.
+    /// Leaves queries behind that hold more rows of a source than the ring may have, the slowest one first, as long
+    /// as others are further. A source that waits for them is not concerned.
     fn leave_slowest_behind(&mut self, changed: &[u64]) -> Vec<Waker> {
         let mut wakers = Vec::new();
         for id in changed {
@@ -300,8 +300,8 @@ impl ClockState {
         source.is_some_and(|source| source.held_bytes() > self.ring_bytes_max)
     }
 
-    /// Ends the query that is slowest to take cycles with rows of a source or, if it is durable, lets it read them from the journal.
-    /// Returns whether there was one: another query must be further.
+    /// Ends the query that is slowest to take cycles with rows of a source or, if it is durable, lets it read them
+    /// from the journal. Returns whether there was one: another query must be further.
     pub fn leave_slowest(&mut self, source: u64, wakers: &mut Vec<Waker>) -> bool {
         let Some(source) = self.sources.get(&source) else { return false };
         let behind = |query: &u64| {

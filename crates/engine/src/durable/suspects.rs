@@ -14,7 +14,8 @@ pub(super) struct Suspects {
 }
 
 impl Suspects {
-    /// The rows that an operator's partition was given in the cycle that it failed in, or those that a sink refused. Nothing if the failure is not due to rows, or does not say to which.
+    /// The rows that an operator's partition was given in the cycle that it failed in, or those that a sink refused.
+    /// Nothing if the failure is not due to rows, or does not say to which.
     pub fn of(&self, failure: &Failure) -> Skips {
         match failure {
             Failure::Operator(error) if is_due_to_rows(&error.cause) => {

@@ -3,8 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-/// The program that this process runs. What is started from this path is the same version, whose messages this process understands: if an upgrade
-/// has put another file in the place of this one, or removed it, the path leads to what is still running.
+/// The program that this process runs. What is started from this path is the same version, whose messages this
+/// process understands: if an upgrade has put another file in the place of this one, or removed it, the path leads to
+/// what is still running.
 ///
 /// ```
 /// let program = tidemill_flow::own_program()?;

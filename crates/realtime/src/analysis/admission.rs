@@ -57,9 +57,10 @@ const ROOM: u64 = 4;
 /// How many times the deadline a bound may be, and its terms are still explained.
 const EXPLAINED: u64 = 16;
 
-/// Chooses the longest interval that keeps the deadline, with a buffer of the most events that arrive within it, or some
-/// times as many. The longer the interval, the fewer the batches. If bursts have an exact size and an interval for them would be shorter than
-/// the gap between them, a buffer of that size releases each burst at once instead, and nothing is released in vain.
+/// Chooses the longest interval that keeps the deadline, with a buffer of the most events that arrive within it, or
+/// some times as many. The longer the interval, the fewer the batches. If bursts have an exact size and an interval
+/// for them would be shorter than the gap between them, a buffer of that size releases each burst at once instead,
+/// and nothing is released in vain.
 ///
 /// The bound of what is chosen has been computed, so it is kept. Where batches have a cost, a longer interval might keep the
 /// deadline, too.

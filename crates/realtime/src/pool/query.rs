@@ -46,9 +46,9 @@ impl PoolQuery {
         Member::join(Arc::clone(&self.pool.shared), role, Some(&self.identity))
     }
 
-    /// Makes another thread of this process a member that reads a source or writes to a sink, by the number that the system has
-    /// given it, also if it waits for something. The calling thread is that thread, or a thread of this query that has joined. Any other
-    /// one is an ordinary thread afterwards.
+    /// Makes another thread of this process a member that reads a source or writes to a sink, by the number that the
+    /// system has given it, also if it waits for something. The calling thread is that thread, or a thread of this
+    /// query that has joined. Any other one is an ordinary thread afterwards.
     ///
     /// # Errors
     /// If there is no such thread, or the operating system refuses what the pool asks for.

@@ -63,8 +63,8 @@ pub(super) fn error(report: &Report) -> Value {
     error
 }
 
-/// Computes something on another thread: it may read from the disk or wait, and the thread that speaks HTTP waits for nothing. `failed`
-/// says what could not be done if it panics.
+/// Computes something on another thread: it may read from the disk or wait, and the thread that speaks HTTP waits for
+/// nothing. `failed` says what could not be done if it panics.
 pub(super) async fn computed<T: Send + 'static>(
     compute: impl FnOnce() -> T + Send + 'static,
     failed: &'static str,

@@ -7,8 +7,8 @@ use tidemill_service::{Runtime, StatusTables};
 use super::answer::{Answer, computed, json, starting};
 use super::shared::HttpState;
 
-/// The names of the gateways, and the rows of `SHOW GATEWAYS`, `SHOW FRAGMENTS` and `SHOW QUERIES`, each an object by the names of the
-/// columns.
+/// The names of the gateways, and the rows of `SHOW GATEWAYS`, `SHOW FRAGMENTS` and `SHOW QUERIES`, each an object by
+/// the names of the columns.
 pub(super) async fn answer(shared: &HttpState) -> Answer {
     let Some(runtime) = shared.runtime.get().cloned() else { return starting().answer() };
     // A gateway that says nothing is waited for.

@@ -1,5 +1,5 @@
-//! Statements that Grafana and Metabase send, as they are on the wire. A real PostgreSQL with the same rows must answer the same; where
-//! there is none, the answers that it once gave are compared all the same.
+//! Statements that Grafana and Metabase send, as they are on the wire. A real PostgreSQL with the same rows must
+//! answer the same; where there is none, the answers that it once gave are compared all the same.
 //!
 //! `TIDEMILL_UPDATE=1` writes what PostgreSQL answers into the cases.
 

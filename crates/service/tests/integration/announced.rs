@@ -1,5 +1,5 @@
-//! What a kill within a definition leaves: a view that is defined runs, and one that is dropped does not, even if the process got no
-//! further than the log.
+//! What a kill within a definition leaves: a view that is defined runs, and one that is dropped does not, even if the
+//! process got no further than the log.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Aggregates of distinct arguments. DataFusion (55.2) ignores DISTINCT for those of two arguments, and within groups for some of one.
+//! Aggregates of distinct arguments. DataFusion (55.2) ignores DISTINCT for those of two arguments, and within groups
+//! for some of one.
 
 use std::collections::HashSet;
 use std::sync::Arc;

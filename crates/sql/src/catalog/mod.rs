@@ -50,8 +50,8 @@ pub(crate) struct SinkEntry {
 /// One version of a catalogue: its definitions in order, and what they give. Versions are values: a clone does not change
 /// when the original does.
 ///
-/// A catalogue also knows what the program has registered: functions, aggregates, operators, generators and connectors. These are no
-/// definitions, so a program registers them each time it starts.
+/// A catalogue also knows what the program has registered: functions, aggregates, operators, generators and
+/// connectors. They have no definitions, so a program registers them each time it starts.
 ///
 /// A clone shares what it has with the original, until one of them changes.
 ///
@@ -272,7 +272,8 @@ impl Catalog {
         pinned
     }
 
-    /// How much the versions that it was [put at](Catalog::at_one_cycle) hold which the views have dropped or replaced since, in bytes.
+    /// How much the versions that it was [put at](Catalog::at_one_cycle) hold which the views have dropped or
+    /// replaced since, in bytes.
     pub fn outlived_bytes(&self) -> u64 {
         let chosen = |(_, relation): (&str, &Relation)| attached(relation)?.stored.as_ref()?.chosen()?.ok();
         self.relations.iter().filter_map(chosen).map(|version| version.outlived_bytes()).sum()

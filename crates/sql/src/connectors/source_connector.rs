@@ -45,8 +45,8 @@ pub trait SourceConnector: Send + Sync {
     fn define(&self, request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError>;
 }
 
-/// How long a query that is much slower than others holds back those who push rows. It is less than [`PushTarget::PATIENCE`], so that a
-/// query that is stuck does not end the source.
+/// How long a query that is much slower than others holds back those who push rows. It is less than
+/// [`PushTarget::PATIENCE`], so that a query that is stuck does not end the source.
 const SENDERS_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// A source as a statement describes it.

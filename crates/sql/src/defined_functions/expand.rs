@@ -164,7 +164,8 @@ impl Expansion<'_> {
         }
     }
 
-    /// Writes `TABLE(f(1))` as `(SELECT * FROM f(1))`. Where code is called, another function has to see that: `mergestream(f(...))`.
+    /// Writes `TABLE(f(1))` as `(SELECT * FROM f(1))`. Where code is called, another function has to see that:
+    /// `mergestream(f(...))`.
     fn tables(&self, args: &mut [FunctionArg], of_table: bool) -> ControlFlow<Box<DataFusionError>> {
         for arg in args {
             let (FunctionArg::Unnamed(FunctionArgExpr::Expr(value))

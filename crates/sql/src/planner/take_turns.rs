@@ -26,8 +26,9 @@ impl Planner {
         self.turns = turns;
     }
 
-    /// Whether answers to queries over tables and materialized views that have more than a few megabytes are computed as they are taken
-    /// ([`Reply::Batches`](crate::Reply::Batches)). Otherwise every answer is made as a whole, and counts as a whole against the memory.
+    /// Whether answers to queries over tables and materialized views that have more than a few megabytes are computed
+    /// as they are taken ([`Reply::Batches`](crate::Reply::Batches)). Otherwise every answer is made as a whole, and
+    /// counts as a whole against the memory.
     ///
     /// ```
     /// use tidemill_sql::{Planner, Reply, parse};

@@ -165,7 +165,8 @@ impl Opened {
     }
 }
 
-/// The sink that keeps the rows of a view, which begins with the given ones; in a durable query, it begins with those that an earlier run has kept.
+/// The sink that keeps the rows of a view, which begins with the given ones; in a durable query, it begins with those
+/// that an earlier run has kept.
 pub(crate) fn view_sink(
     config: StoreConfig,
     (name, account): (&str, MemoryAccount),

@@ -126,8 +126,8 @@ impl RunningQuery {
         self.collected.is_some()
     }
 
-    /// Waits until [`wait`](RunningQuery::wait) has nothing to wait for, at most for some time; returns whether that is so. What is then
-    /// left is to compute the answer, if it comes at the end.
+    /// Waits until [`wait`](RunningQuery::wait) has nothing to wait for, at most for some time; returns whether that
+    /// is so. What is then left is to compute the answer, if it comes at the end.
     pub fn wait_for_end(&self, time_max: Duration) -> bool {
         self.running.as_ref().is_none_or(|running| running.wait_for_end(time_max))
     }

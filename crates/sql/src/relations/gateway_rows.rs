@@ -13,8 +13,8 @@ use super::point_column::point_field;
 /// A version of each part of a view, in the order of its gateways; or why one of them cannot be read. Fewer parts are never read.
 pub(crate) type PartVersions = Result<Arc<[RemoteVersion]>, Cause>;
 
-/// The parts of a view at gateways; see [`Catalog::gateway_rows`](crate::Catalog::gateway_rows). Queries read them as of their newest
-/// versions or of those that were taken.
+/// The parts of a view at gateways; see [`Catalog::gateway_rows`](crate::Catalog::gateway_rows). Queries read them as
+/// of their newest versions or of those that were taken.
 #[derive(Clone)]
 pub struct GatewayRows {
     pub(crate) name: String,

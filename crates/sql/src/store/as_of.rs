@@ -29,8 +29,8 @@ pub(crate) fn same_versions(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(plan)
 }
 
-/// As `same_versions`, of a plan that was made before. What the views of these names have now, here or at gateways, may be the rows of
-/// a transaction.
+/// As `same_versions`, of a plan that was made before. What the views of these names have now, here or at gateways,
+/// may be the rows of a transaction.
 pub(crate) fn same_versions_of<'a>(
     plan: LogicalPlan,
     now: impl Fn(&str) -> Option<&'a StoredRows>,
@@ -267,8 +267,8 @@ fn scan_of(
     LogicalPlan::TableScan(scan)
 }
 
-/// Whether this cycle of the database comes after the last one with rows of a view's sources, and no other is to come before it: then
-/// the view is the same as after that last one.
+/// Whether this cycle of the database comes after the last one with rows of a view's sources, and no other is to come
+/// before it: then the view is the same as after that last one.
 fn has_nothing_until(stored: &StoredRows, cycle: u64) -> bool {
     let newest = stored.reader().cycles().map(|(_, newest)| newest);
     // Of a view whose query has ended, it is not known at which cycle.

@@ -123,8 +123,8 @@ pub(super) fn of_written_windows(
     if windows.is_empty() { (filters, windows) } else { (rows, windows) }
 }
 
-/// Checks that what reads rows keeps a bound of their windows, where it makes a difference: windows without rows exist only where rows
-/// are grouped by them, and only there a row counts in each of its hopping windows.
+/// Checks that what reads rows keeps a bound of their windows, where it makes a difference: windows without rows
+/// exist only where rows are grouped by them, and only there a row counts in each of its hopping windows.
 pub(super) fn check_windows_kept(input: &Relation, is_kept: bool) -> Result<()> {
     if is_kept {
         return Ok(());

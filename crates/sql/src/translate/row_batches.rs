@@ -17,8 +17,8 @@ use crate::store::FoundRows;
 use crate::text::TextError;
 use crate::turns::{Turns, turn_refused};
 
-/// The rows of an answer, a batch at a time. Each is computed when it is taken, on the thread that takes it and in a turn of its own. All
-/// of them are of the versions that the query read when it began.
+/// The rows of an answer, a batch at a time. Each is computed when it is taken, on the thread that takes it and in a
+/// turn of its own. All of them are of the versions that the query read when it began.
 ///
 /// See [`Planner::set_answers_in_batches`](crate::Planner::set_answers_in_batches).
 pub struct RowBatches {
@@ -59,8 +59,8 @@ impl RowBatches {
         &self.schema
     }
 
-    /// Counts what it holds of views that they have dropped or replaced since, as taking the next batch does. To be called while nobody takes
-    /// one.
+    /// Counts what it holds of views that they have dropped or replaced since, as taking the next batch does. To be
+    /// called while nobody takes one.
     ///
     /// # Errors
     /// If that is more than readers may hold.

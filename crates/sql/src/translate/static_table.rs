@@ -163,7 +163,8 @@ pub(crate) fn read_static_in_batches(
     Ok(Answer::Batches(Box::new(batches)))
 }
 
-/// The batches up to the end, or up to the first one behind so many bytes; and whether they are all. What has one batch is always whole.
+/// The batches up to the end, or up to the first one behind so many bytes; and whether they are all. What has one
+/// batch is always whole.
 fn take(
     computing: &mut Computing,
     turn: &mut dyn Turn,

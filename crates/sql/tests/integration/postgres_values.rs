@@ -1,5 +1,6 @@
-//! Expressions have the values that they have in PostgreSQL. `postgres_values.txt` has one in a line, with the value that PostgreSQL gave. If
-//! its server is installed, it is asked again, so that the table cannot be wrong; where the language differs on purpose, the line says how.
+//! Expressions have the values that they have in PostgreSQL. `postgres_values.txt` has one in a line, with the value
+//! that PostgreSQL gave. If its server is installed, it is asked again, so that the table cannot be wrong; where the
+//! language differs on purpose, the line says how.
 
 use std::io::Write as _;
 use std::path::PathBuf;

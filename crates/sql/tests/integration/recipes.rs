@@ -1,5 +1,5 @@
-//! Hints that contain a statement: `tests/golden/recipes.txt` shows each behind what it is said about, and runs what it says. Those that
-//! nobody has run yet are listed in `recipes_not_run.txt`, which only becomes shorter.
+//! Hints that contain a statement: `tests/golden/recipes.txt` shows each behind what it is said about, and runs what
+//! it says. Those that nobody has run yet are listed in `recipes_not_run.txt`, which only becomes shorter.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Predicates over subqueries, compared with a naive evaluation in three-valued logic: for each row of the outer table, all rows of the
-//! inner one.
+//! Predicates over subqueries, compared with a naive evaluation in three-valued logic: for each row of the outer
+//! table, all rows of the inner one.
 
 use std::fmt::Write as _;
 

@@ -26,8 +26,8 @@ pub enum Gaps {
 }
 
 impl History {
-    /// Takes in what was read at one cycle: the numbers of rows in time and of late rows, each ascending. Returns the number of rows
-    /// that were in, and those that are new, as they go into a table of all rows.
+    /// Takes in what was read at one cycle: the numbers of rows in time and of late rows, each ascending. Returns the
+    /// number of rows that were in, and those that are new, as they go into a table of all rows.
     ///
     /// # Errors
     /// What is wrong: a row that occurs twice, lost, out of order, or wrongly late.

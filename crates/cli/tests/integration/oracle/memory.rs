@@ -45,8 +45,8 @@ pub fn check() {
         after.push(server.resident_bytes());
     }
     println!("bytes of the process after each round: {after:?}");
-    // The allocator keeps more from round to round at first, and now and then a little more later. A view that stays in each round would be 14 views
-    // here.
+    // The allocator keeps more from round to round at first, and now and then a little more later. A view that stays
+    // in each round would be 14 views here.
     let least = |rounds: &[u64]| rounds.iter().copied().min().unwrap();
     let (earlier, last) = (least(&after[14..18]), least(&after[28..]));
     assert!(last < earlier + 4 * VIEW_BYTES, "the process grows by a view in each round: {after:?}");

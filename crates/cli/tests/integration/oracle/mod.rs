@@ -1,9 +1,10 @@
-//! `tidemill serve` against DuckDB: rows flow into durable sources by HTTP, COPY and TCP, readers ask at random moments, and the server
-//! is killed. Every answer at a cycle must be DuckDB's over exactly the rows up to that cut.
+//! `tidemill serve` against DuckDB: rows flow into durable sources by HTTP, COPY and TCP, readers ask at random
+//! moments, and the server is killed. Every answer at a cycle must be DuckDB's over exactly the rows up to that cut.
 //!
-//! Which rows were in at a cycle is read from views that keep all rows of a source, and its late ones; these are compared with what was
-//! sent and acknowledged. Views, questions, rows and the moments of kills follow from a seed; how the cycles are cut does not, so a
-//! failure may need several runs of its seed. DuckDB runs in a Python process; without it the test says that it is skipped.
+//! Which rows were in at a cycle is read from views that keep all rows of a source, and its late ones; these are
+//! compared with what was sent and acknowledged. Views, questions, rows and the moments of kills follow from a seed;
+//! how the cycles are cut does not, so a failure may need several runs of its seed. DuckDB runs in a Python process;
+//! without it the test says that it is skipped.
 //!
 //!     TIDEMILL_ORACLE_SEED=7 cargo test -p tidemill-cli --test integration oracle          one seed
 //!     TIDEMILL_ORACLE_RUNS=50 TIDEMILL_ORACLE_SEED=100 ...                     the seeds 100 to 149, each longer

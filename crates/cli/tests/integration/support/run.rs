@@ -29,8 +29,9 @@ pub fn expect_other_query(folder: &Path) {
     assert!(refused == Some(2) && told.contains("belongs to a different query"), "{refused:?} {told}");
 }
 
-/// Runs `p.sql` four times, each time with 300 more lines of `orders.csv`, and waits until `out.csv` has the rows that are expected of
-/// all ids so far. The runs are killed and ended in order by turns. Returns how many ids there are.
+/// Runs `p.sql` four times, each time with 300 more lines of `orders.csv`, and waits until `out.csv` has the rows
+/// that are expected of all ids so far. The runs are killed and ended in order by turns. Returns how many ids there
+/// are.
 #[track_caller]
 pub fn answer_in_four_runs(folder: &Path, expected: impl Fn(u64) -> Vec<String>) -> u64 {
     let mut due = 0;

@@ -51,8 +51,8 @@ impl Attention {
         });
     }
 
-    /// All files were listed, which took so long: these are read. Returns when all are to be listed again. Of thousands of files, only those
-    /// are opened that look different.
+    /// All files were listed, which took so long: these are read. Returns when all are to be listed again. Of
+    /// thousands of files, only those are opened that look different.
     pub fn listed<'a>(
         &mut self,
         files: impl Iterator<Item = ListedFile<'a>>,

@@ -245,8 +245,8 @@ fn unfollowable(start: &[u8], format: &Format) -> Option<&'static str> {
     if begins_zstd(start) || begins_gzip(start) {
         return Some("a compressed file cannot be followed; decompress it");
     }
-    // Without a newline it does not show yet how lines end, but the first of two CRs is not half of CR LF. A program that shows its progress
-    // writes them into one line of a log.
+    // Without a newline it does not show yet how lines end, but the first of two CRs is not half of CR LF. A program
+    // that shows its progress writes them into one line of a log.
     let returns = memchr::memchr_iter(b'\r', start).filter(|at| at + 1 < start.len()).count();
     let is_whole = *format != Format::Lines && returns > 1;
     TextShape::of(start, is_whole, format).flatten().map(|shape| shape.why_not_followed())

@@ -1,8 +1,9 @@
 //! The columns of files, inferred from what is in them.
 //!
-//! How they are written shows at the beginning of the first one. The types come from all their records, because what comes late
-//! must not be lost: files that are read once are read to their ends, up to [`SCANNED_BYTES_MAX`]. Of files that are followed, and of
-//! those whose columns must be the same in later runs, only the beginning is looked at, as of files of other machines.
+//! How they are written shows at the beginning of the first one. The types come from all their records, because what
+//! comes late must not be lost: files that are read once are read to their ends, up to [`SCANNED_BYTES_MAX`]. Of
+//! files that are followed, and of those whose columns must be the same in later runs, only the beginning is looked
+//! at, as of files of other machines.
 
 use std::fs::File;
 use std::path::Path;

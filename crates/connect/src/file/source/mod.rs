@@ -1,9 +1,8 @@
 //! Rows from files: one file, the files of a directory, or those that match a pattern; read once, or followed.
 //!
-//! A file of another machine (`https://`, `s3://`) is fetched and then read. Text (CSV, NDJSON) may be compressed with zstd or
-//! gzip. Files of a pattern or a directory are read in the order of their
-//! names; hidden files (`.name`, `_name`) of a directory are left out. A pipe is read as a stream, and what was read of
-//! it cannot be read again.
+//! A file of another machine (`https://`, `s3://`) is fetched and then read. Text (CSV, NDJSON) may be compressed
+//! with zstd or gzip. Files of a pattern or a directory are read in the order of their names; hidden files (`.name`,
+//! `_name`) of a directory are left out. A pipe is read as a stream, and what was read of it cannot be read again.
 
 mod attention;
 mod copies;

@@ -2,8 +2,8 @@
 //!
 //! A column has the first of these types that all values have: BOOLEAN (`true`, `false`), BIGINT, DOUBLE, DATE,
 //! TIMESTAMP (in nanoseconds, without zone) and VARCHAR. JSON also has lists and structs, and numbers in lists are
-//! DOUBLE. No type changes a value: a number with a plus or a zero before it is a code, and makes its column VARCHAR; where a BIGINT
-//! or a DOUBLE would change a number, the column is DECIMAL, or VARCHAR if that is too short.
+//! DOUBLE. No type changes a value: a number with a plus or a zero before it is a code, and makes its column VARCHAR;
+//! where a BIGINT or a DOUBLE would change a number, the column is DECIMAL, or VARCHAR if that is too short.
 
 use arrow_schema::{DataType, SchemaRef};
 use tidemill_core::error::Cause;

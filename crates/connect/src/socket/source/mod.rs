@@ -1,11 +1,12 @@
 //! Sockets: rows of text that other programs send while the query runs, over TCP ([`tcp`]) or a Unix socket
 //! ([`unix`]). Both can listen for many senders, or connect to one server and read from it.
 //!
-//! Each connection is read on its own thread; a few threads decode for all of them. Decoded rows wait in one queue, whose
-//! room in bytes all connections share ([`SocketSettings::queue_bytes`]). While the query does not take them, the threads
-//! wait, the sockets are not read, and the operating system holds back the senders. UDP ([`udp`]) has no way to do so: what does not fit is dropped and counted. Rows of one connection stay in order; those
-//! of several mix as they come. Nothing is acknowledged, and data in transit when either side ends is lost, so a stream
-//! from a socket is volatile.
+//! Each connection is read on its own thread; a few threads decode for all of them. Decoded rows wait in one queue,
+//! whose room in bytes all connections share ([`SocketSettings::queue_bytes`]). While the query does not take them,
+//! the threads wait, the sockets are not read, and the operating system holds back the senders. UDP ([`udp`]) has no
+//! way to do so: what does not fit is dropped and counted. Rows of one connection stay in order; those of several mix
+//! as they come. Nothing is acknowledged, and data in transit when either side ends is lost, so a stream from a
+//! socket is volatile.
 
 mod client;
 mod client_token;
