@@ -12,7 +12,7 @@ use tidemill_operators::{
     WindowAggregate, WindowSpec, combined_schema,
 };
 
-use super::aggregate_functions::{aggregate_call, describe, place};
+use super::aggregate_functions::{aggregate_call, describe, has_order, place};
 use super::changelog::KEEP_UP_TO_DATE;
 use super::columns::{schema_of, stream_schema};
 use super::count_windows::is_by_count;
@@ -49,6 +49,11 @@ enum Group {
 
 impl Translator {
     pub(super) fn aggregate(&mut self, aggregate: &Aggregate) -> Result<Relation> {
+        if self.takes_changes
+            && let Some(Expr::GroupingSet(sets)) = aggregate.group_expr.first()
+        {
+            return self.grouping_sets(aggregate, sets);
+        }
         let (filters, input_plan) = match aggregate.input.as_ref() {
             LogicalPlan::Filter(filter) => (vec![filter.predicate.clone()], filter.input.as_ref()),
             other => (Vec::new(), other),
@@ -61,7 +66,11 @@ impl Translator {
                 "write one query for each",
             ));
         }
-        if !input.is_stream() && self.takes_changes {
+        let is_ordered = aggregate.aggr_expr.iter().any(has_order);
+        if self.takes_changes
+            && (!input.is_stream()
+                || is_ordered && !self.is_windowed(aggregate, &input, input_plan.schema())?)
+        {
             return self.changing_aggregate(aggregate, (input, input_plan), &filters);
         }
         if !input.is_stream() {
@@ -110,6 +119,11 @@ impl Translator {
         };
         let done = self.in_order(done, &groups, windowed, aggregate)?;
         self.of_windows(done, &of_windows, &aggregate.schema)
+    }
+
+    /// Whether rows are grouped by a window, which closes.
+    fn is_windowed(&self, aggregate: &Aggregate, input: &Relation, schema: &DFSchema) -> Result<bool> {
+        Ok(self.groups(aggregate, input, schema)?.1.is_some() || is_by_count(aggregate, input, schema)?)
     }
 
     /// Which group expressions are bounds of a window, and of which one.

@@ -75,7 +75,7 @@ pub(super) fn aggregate_call(
     Ok(AggregateCall { function, arguments, filter })
 }
 
-fn aggregate_function(expression: &Expr) -> Result<AggregateFunction> {
+pub(super) fn aggregate_function(expression: &Expr) -> Result<AggregateFunction> {
     match expression.clone().unalias() {
         Expr::AggregateFunction(function) => Ok(function),
         other => Err(refuse(format!("'{other}' is not an aggregate function"), "remove it")),
@@ -86,4 +86,10 @@ pub(super) fn describe(spec: &AggregateSpec, kind: &str) -> String {
     let calls: Vec<&str> = spec.calls.iter().map(|call| call.function.name()).collect();
     let keys: Vec<&str> = spec.names[..spec.keys.len()].iter().map(String::as_str).collect();
     format!("aggregate {kind}: {} by ({})", calls.join(", "), keys.join(", "))
+}
+
+/// Whether the arguments of an aggregate have an order, beside that of WITHIN GROUP.
+pub(super) fn has_order(expression: &Expr) -> bool {
+    let Ok(function) = aggregate_function(expression) else { return false };
+    !function.params.order_by.is_empty() && !function.func.supports_within_group_clause()
 }

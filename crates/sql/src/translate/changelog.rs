@@ -6,7 +6,7 @@ use datafusion::common::{DFSchema, Result};
 use tidemill_engine::changes::weight_field;
 
 /// The remedy where a result would have to change later.
-pub(super) const KEEP_UP_TO_DATE: &str = "keep it with CREATE MATERIALIZED VIEW, which changes with it; or let a sink \
+pub(crate) const KEEP_UP_TO_DATE: &str = "keep it with CREATE MATERIALIZED VIEW, which changes with it; or let a sink \
     write what comes and goes: WITH (emit = 'changes', ...)";
 
 /// What takes the rows of an output.

@@ -4,7 +4,7 @@ mod adaptive_regions;
 mod aggregate;
 mod aggregate_functions;
 mod as_of_the_row;
-mod changelog;
+pub(crate) mod changelog;
 mod changes;
 mod columns;
 mod computing;

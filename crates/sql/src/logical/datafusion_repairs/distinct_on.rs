@@ -9,18 +9,11 @@ use datafusion::logical_expr::{
     Aggregate, Distinct, DistinctOn, Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder,
 };
 
-use crate::logical::finite::is_finite;
-use crate::refusal::refuse;
 use tidemill_trees::nodes::PlanTree;
 
-/// The plan without DISTINCT ON, which is refused if the input does not end.
+/// The plan without DISTINCT ON.
 pub(crate) fn without_distinct_on(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let ends = is_finite(&plan);
     plan.rewrite_up_with_subqueries(|node| match node {
-        LogicalPlan::Distinct(Distinct::On(_)) if !ends => Err(refuse(
-            "DISTINCT ON keeps the first row in an order, and a stream has no final order",
-            "number the rows of each window with ROW_NUMBER() and keep the first",
-        )),
         LogicalPlan::Distinct(Distinct::On(on)) => Ok(Transformed::yes(aggregated(on)?)),
         other => Ok(Transformed::no(other)),
     })

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
+use datafusion::arrow::compute::SortOptions;
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, lit};
 use tidemill_operators::changes::{self, ChangingAggregateSpec, changelog_schema};
 use tidemill_operators::{AggregateCall, AggregateSpec};
 
 use super::changing;
-use crate::translate::aggregate_functions::{aggregate_call, describe, place};
+use super::ordered_aggregate::OrderedAggregate;
+use crate::translate::aggregate_functions::{
+    Call, aggregate_call, aggregate_function, call_of, describe, has_order, place,
+};
 use crate::translate::columns::schema_of;
-use crate::translate::{Relation, Translator, user};
+use crate::translate::{Relation, Translator, refuse, user};
 
 impl Translator {
     /// The groups of a relation, of which each has one row.
@@ -27,10 +31,13 @@ impl Translator {
             aggregate.group_expr.iter().map(|expression| place(&mut wanted, expression)).collect();
         let partitions = self.partitions(keys.len());
         let values_max = self.groups_max(partitions);
-        let calls = aggregate
-            .aggr_expr
-            .iter()
-            .map(|expression| aggregate_call(expression, schema, &mut wanted, values_max));
+        let calls = aggregate.aggr_expr.iter().map(|expression| {
+            if has_order(expression) {
+                ordered_call(expression, schema, &mut wanted, values_max)
+            } else {
+                aggregate_call(expression, schema, &mut wanted, values_max)
+            }
+        });
         let calls: Vec<AggregateCall> = calls.collect::<Result<_>>()?;
         // Rows are told apart by their columns, so that those that are merely counted have one, too.
         if wanted.is_empty() {
@@ -58,4 +65,28 @@ impl Translator {
         });
         Ok(changing(rows, stream, output))
     }
+}
+
+/// A call whose arguments have an order: the keys of the order come behind them.
+fn ordered_call(
+    expression: &Expr,
+    schema: &DFSchema,
+    wanted: &mut Vec<Expr>,
+    values_max: usize,
+) -> Result<AggregateCall> {
+    let mut function = aggregate_function(expression)?;
+    if function.params.distinct {
+        return Err(refuse(
+            format!("DISTINCT with ORDER BY in {} is not supported here", function.func.name()),
+            "select the distinct rows in a sub-query of FROM",
+        ));
+    }
+    let order = std::mem::take(&mut function.params.order_by);
+    let filter = function.params.filter.as_deref().map(|filter| place(wanted, filter));
+    let Call { function, arguments } = call_of(&function, schema, values_max)?;
+    let keys = order.iter().map(|by| SortOptions { descending: !by.asc, nulls_first: by.nulls_first });
+    let function = Arc::new(OrderedAggregate::new(function, keys.collect()));
+    let arguments = arguments.iter().chain(order.iter().map(|by| &by.expr));
+    let arguments = arguments.map(|argument| place(wanted, argument)).collect();
+    Ok(AggregateCall { function, arguments, filter })
 }

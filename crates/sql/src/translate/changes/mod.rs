@@ -5,7 +5,9 @@
 //! The stream of a changelog has the relation's columns and, at its end, the weight.
 
 mod aggregate;
+mod grouping_sets;
 mod join;
+mod ordered_aggregate;
 mod scalar_values;
 mod top;
 mod union;

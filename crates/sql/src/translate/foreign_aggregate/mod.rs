@@ -55,13 +55,13 @@ impl ForeignAggregate {
             return Err(crate::refusal::refuse(
                 "DISTINCT ON, or first_value with ORDER BY, keeps the first row in an order, and a stream has \
                  no final order",
-                "number the rows of each window with ROW_NUMBER() and keep the first",
+                crate::translate::changelog::KEEP_UP_TO_DATE,
             ));
         }
         if !call.params.order_by.is_empty() && !within_group {
             return Err(crate::refusal::refuse(
                 format!("ORDER BY within {} is not supported on streams", call.func.name()),
-                "remove it: rows come in order of arrival",
+                crate::translate::changelog::KEEP_UP_TO_DATE,
             ));
         }
         let builder = AggregateExprBuilder::new(function, arguments)

@@ -20,7 +20,7 @@ fn relation(random: &mut Random, depth: u64) -> String {
         let depth = random.below(depth);
         relation(random, depth)
     };
-    match random.below(13) {
+    match random.below(16) {
         0 => {
             let (input, condition) = (inner(random), condition(random, "q"));
             format!("SELECT x, y, z FROM ({input}) AS q WHERE {condition}")
@@ -117,6 +117,26 @@ fn relation(random: &mut Random, depth: u64) -> String {
             let condition = random.one_of(&["", "", " WHERE y <= 2"]);
             format!(
                 "SELECT x, y, z FROM (SELECT x, CAST({value} AS BIGINT) AS y, z FROM ({input}) AS q) AS q{condition}"
+            )
+        }
+        12 => {
+            let input = inner(random);
+            let order = random.one_of(&["y NULLS FIRST, z NULLS FIRST", "y DESC NULLS LAST, z NULLS LAST"]);
+            format!(
+                "SELECT x, y, z FROM (SELECT DISTINCT ON (x) x, y, z FROM ({input}) AS q ORDER BY x, {order}) AS q"
+            )
+        }
+        13 => {
+            let input = inner(random);
+            let sets = random.one_of(&["ROLLUP (x, z)", "CUBE (x, z)", "GROUPING SETS ((x), (z), ())"]);
+            format!("SELECT x, CAST(sum(y) AS BIGINT) AS y, z FROM ({input}) AS q GROUP BY {sets}")
+        }
+        14 => {
+            let input = inner(random);
+            let order = random.one_of(&["y NULLS FIRST, z NULLS FIRST", "z DESC NULLS LAST, y NULLS LAST"]);
+            format!(
+                "SELECT x, first_value(y ORDER BY {order}) AS y, string_agg(z, '-' ORDER BY {order}) AS z FROM ({input}) AS q
+                 GROUP BY x"
             )
         }
         _ => {
