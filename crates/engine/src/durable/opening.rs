@@ -16,7 +16,7 @@ use super::feed_start::FeedStart;
 use super::guard::JournalGuard;
 use super::maintenance::Maintained;
 use super::protocol::Commits;
-use super::recovery::{self, Recovered, Recovery};
+use super::recovery::{Recoverer, Recovered, Recovery};
 use super::replacement::PendingTakeover;
 use super::{Durability, DurableSource, SyncPolicy};
 
@@ -69,8 +69,15 @@ pub(super) fn open(
     let names: Vec<String> = plan.sinks.iter().map(|sink| sink.name.clone()).collect();
     let description = Description::new(plan, sources, durability);
     let of_plan: Vec<String> = plan.sources.iter().map(|source| source.name.clone()).collect();
-    let found = recovery::find(&journal, &cuts, &description, &names, sinks, &of_plan, &progress)?;
-    let Recovery { resume, last, state, sinks, retention, mut recovered } = found;
+    let recoverer = Recoverer {
+        journal: &journal,
+        cuts: &cuts,
+        description: &description,
+        names: &names,
+        stream_names: &of_plan,
+        streams: &progress,
+    };
+    let Recovery { resume, last, state, sinks, retention, mut recovered } = recoverer.recover(sinks)?;
     // What this one releases, the other would need.
     if !journal.is_replacement() && journal.give_up_replacement()? {
         warn!("the query that was to replace this one is given up, because this one runs again");

@@ -11,7 +11,7 @@ use tracing::info;
 
 use super::changed_sinks::{ChangedSinks, KeptParts, begins};
 use super::description::Description;
-use super::protocol::{JournaledRange, RecoveryInput, Retention, SinkCommit};
+use super::protocol::{JournaledRange, RecoveryInput, RecoveryPlan, Retention, SinkCommit};
 use super::reach::{check_there, keep_away, places, reach};
 use super::repair::{self, Repair};
 use super::replacement;
@@ -44,101 +44,154 @@ pub(super) struct Recovery {
     pub recovered: Recovered,
 }
 
-/// Determines how to resume, and removes what is no longer valid.
-pub(super) fn find(
-    journal: &Journal,
-    cuts: &CutJournal,
-    description: &Description,
-    names: &[String],
-    sinks: &mut [Box<dyn Sink>],
-    stream_names: &[String],
-    streams: &[Arc<StreamProgress>],
-) -> Result<Recovery, Cause> {
-    let kept = match journal.query()? {
-        Some(known) => {
-            let kept = description.compare(&known).map_err(|cause| with_replacement(cause, journal))?;
-            if kept.is_none() && known != description.text() {
-                journal.set_query(description.text())?;
-            }
-            kept
+/// Resumes a query from its journal: it inspects what earlier runs left, plans how to resume, and then applies the plan.
+pub(super) struct Recoverer<'a> {
+    pub journal: &'a Journal,
+    pub cuts: &'a CutJournal,
+    pub description: &'a Description,
+    /// The names of the sinks.
+    pub names: &'a [String],
+    pub stream_names: &'a [String],
+    pub streams: &'a [Arc<StreamProgress>],
+}
+
+/// What earlier runs left.
+struct Inspection {
+    /// What stays of the query in the journal, if its sinks have changed.
+    kept: Option<KeptParts>,
+    /// Whether the journal describes the same query in other words.
+    is_reworded: bool,
+    sinks: Vec<SinkCommit>,
+    reaches: Vec<JournaledRange>,
+    /// The state to begin with, under the names that operators have now.
+    stored: Option<StoredSnapshot>,
+    /// Whether the state has other names in the journal.
+    is_renamed: bool,
+}
+
+impl Recoverer<'_> {
+    /// Determines how to resume, and removes what is no longer valid.
+    ///
+    /// # Errors
+    /// If the journal belongs to another query, something that is needed is lost, or the disk fails.
+    pub fn recover(&self, sinks: &mut [Box<dyn Sink>]) -> Result<Recovery, Cause> {
+        self.claim(sinks)?;
+        let found = self.inspect(sinks)?;
+        let plan = self.plan(&found)?;
+        self.apply(found, plan)
+    }
+
+    /// Makes a journal without a query that of this one.
+    fn claim(&self, sinks: &mut [Box<dyn Sink>]) -> Result<(), Cause> {
+        let (journal, cuts) = (self.journal, self.cuts);
+        if journal.query()?.is_some() {
+            return Ok(());
         }
-        None => {
-            if !journal.is_replacement() && cuts.end() > 0 {
-                return Err(nameless(journal));
-            }
-            if journal.is_replacement() {
-                replacement::begin(journal, cuts, description, names, sinks, streams)?;
-            }
-            journal.set_query(description.text())?;
-            None
+        if journal.is_replacement() {
+            replacement::begin(journal, cuts, self.description, self.names, sinks, self.streams)?;
+        } else if cuts.end() > 0 {
+            return Err(nameless(journal));
         }
-    };
-    if let Some(kept) = &kept {
-        check_there(sinks)?;
-        check_new(&kept.added, names, sinks)?;
+        journal.set_query(self.description.text())
     }
-    let mut sinks = places(journal, names, sinks)?;
-    let reaches: Vec<JournaledRange> = streams.iter().map(reach).collect();
-    let floor = floor(journal, names)?;
-    let stored = match RecoveryInput::snapshot_max(&of_earlier_runs(&sinks, kept.as_ref())) {
-        _ if sinks.iter().any(|place| place.is_away) => earliest(journal, cuts.start(), &reaches, floor)?,
-        Some(cycle) => journal.snapshots().newest(Some(cycle))?,
-        None => None,
-    };
-    check_floor(stored.as_ref(), floor)
-        .map_err(|cause| with_remedy(cause, &sinks, &reaches, journal, cuts))?;
-    let stored = stored.map(|stored| in_names_of_today(stored, description)).transpose()?;
-    let (stored, is_rewritten) = stored.unzip();
-    if let Some(kept) = &kept {
-        let cycle = stored.as_ref().map(|stored| stored.cut.cycle);
-        sinks.iter_mut().filter(|place| kept.added.contains(&place.name)).for_each(|place| {
-            (place.committed, place.is_brought) = (cycle, place.remembers && cycle.is_some());
-        });
+
+    /// Reads what earlier runs left in the journal and in the sinks. It writes nothing.
+    fn inspect(&self, sinks: &mut [Box<dyn Sink>]) -> Result<Inspection, Cause> {
+        let (journal, cuts, names) = (self.journal, self.cuts, self.names);
+        let known = journal.query()?.unwrap_or_default();
+        let kept = self.description.compare(&known).map_err(|cause| with_replacement(cause, journal))?;
+        if let Some(kept) = &kept {
+            check_there(sinks)?;
+            check_new(&kept.added, names, sinks)?;
+        }
+        let mut sinks = places(journal, names, sinks)?;
+        let reaches: Vec<JournaledRange> = self.streams.iter().map(reach).collect();
+        let floor = floor(journal, names)?;
+        let stored = match RecoveryInput::snapshot_max(&of_earlier_runs(&sinks, kept.as_ref())) {
+            _ if sinks.iter().any(|place| place.is_away) => {
+                earliest(journal, cuts.start(), &reaches, floor)?
+            }
+            Some(cycle) => journal.snapshots().newest(Some(cycle))?,
+            None => None,
+        };
+        check_floor(stored.as_ref(), floor)
+            .map_err(|cause| with_remedy(cause, &sinks, &reaches, journal, cuts))?;
+        let stored = stored.map(|stored| in_names_of_today(stored, self.description)).transpose()?;
+        let (stored, is_renamed) = stored.unzip();
+        if let Some(kept) = &kept {
+            let cycle = stored.as_ref().map(|stored| stored.cut.cycle);
+            sinks.iter_mut().filter(|place| kept.added.contains(&place.name)).for_each(|place| {
+                (place.committed, place.is_brought) = (cycle, place.remembers && cycle.is_some());
+            });
+        }
+        let is_reworded = kept.is_none() && known != self.description.text();
+        Ok(Inspection { kept, is_reworded, sinks, reaches, stored, is_renamed: is_renamed == Some(true) })
     }
-    let snapshot = stored.as_ref().map(|stored| &stored.cut);
-    let left = RecoveryInput {
-        sinks: &sinks,
-        snapshot,
-        cuts: cuts.cuts_after(snapshot.map(|cut| cut.cycle))?,
-        cuts_end: cuts.end(),
-        streams: &reaches,
-    };
-    let plan = left.plan().map_err(|cause| with_remedy(cause, &sinks, &reaches, journal, cuts))?;
-    if let Some(kept) = &kept {
-        change(journal, description, kept, stored.as_ref(), &sinks)?;
+
+    /// Plans how to resume from what was found.
+    fn plan(&self, found: &Inspection) -> Result<RecoveryPlan, Cause> {
+        let snapshot = found.stored.as_ref().map(|stored| &stored.cut);
+        let input = RecoveryInput {
+            sinks: &found.sinks,
+            snapshot,
+            cuts: self.cuts.cuts_after(snapshot.map(|cut| cut.cycle))?,
+            cuts_end: self.cuts.end(),
+            streams: &found.reaches,
+        };
+        let plan = input.plan();
+        plan.map_err(|cause| with_remedy(cause, &found.sinks, &found.reaches, self.journal, self.cuts))
     }
-    if let Some(stored) = stored.as_ref().filter(|_| is_rewritten == Some(true)) {
-        journal.snapshots().write(stored)?;
+
+    /// Writes what changes in the journal, and removes what is no longer valid.
+    fn apply(&self, found: Inspection, plan: RecoveryPlan) -> Result<Recovery, Cause> {
+        let (journal, cuts, names) = (self.journal, self.cuts, self.names);
+        let Inspection { kept, is_reworded, sinks, stored, is_renamed, .. } = found;
+        if is_reworded {
+            journal.set_query(self.description.text())?;
+        }
+        if let Some(kept) = &kept {
+            change(journal, self.description, kept, stored.as_ref(), &sinks)?;
+        }
+        if let Some(stored) = stored.as_ref().filter(|_| is_renamed) {
+            journal.snapshots().write(stored)?;
+        }
+        journal.remove_rows_of_others(names)?;
+        forget_repair(journal, &sinks)?;
+        keep_away(journal, &sinks, plan.last)?;
+        forget_behind(plan.last, journal, cuts)?;
+        let snapshot = stored.as_ref().map(|stored| &stored.cut);
+        let retention = retention(journal, snapshot, &plan.replay)?;
+        let recovered = self.recovered(snapshot, &plan, kept);
+        let (after, state) = stored.map(|StoredSnapshot { cut, state, .. }| (cut, state)).unzip();
+        let resume = Resume { after, replay: plan.replay, sinks: plan.first_new };
+        Ok(Recovery { resume, last: plan.last, state, sinks, retention, recovered })
     }
-    journal.remove_rows_of_others(names)?;
-    forget_repair(journal, &sinks)?;
-    keep_away(journal, &sinks, plan.last)?;
-    forget_behind(plan.last, journal, cuts)?;
-    let retention = retention(journal, snapshot, &plan.replay)?;
-    let events = |(stream, start): (&Arc<StreamProgress>, &u64)| stream.end().saturating_sub(*start);
-    let recovered = Recovered {
-        snapshot: snapshot.map(|cut| cut.cycle),
-        cycles: plan.replay.len() as u64,
-        events: streams.iter().zip(&plan.positions).map(events).sum(),
-        cuts_forgotten: plan.cuts_forgotten,
-        skips: Skips::new(),
-        changed: kept.map(|kept| ChangedSinks {
-            added: begins(&kept.added, stream_names, &plan.positions),
-            removed: kept.removed,
-            kept: kept.kept,
-            dropped: kept.dropped,
-        }),
-    };
-    info!(
-        snapshot = recovered.snapshot,
-        cycles = recovered.cycles,
-        events = recovered.events,
-        cuts_forgotten = recovered.cuts_forgotten,
-        "the journal is open; cycles after the snapshot are recomputed"
-    );
-    let (after, state) = stored.map(|StoredSnapshot { cut, state, .. }| (cut, state)).unzip();
-    let resume = Resume { after, replay: plan.replay, sinks: plan.first_new };
-    Ok(Recovery { resume, last: plan.last, state, sinks, retention, recovered })
+
+    /// Returns what is reported about the recovery.
+    fn recovered(&self, snapshot: Option<&Cut>, plan: &RecoveryPlan, kept: Option<KeptParts>) -> Recovered {
+        let events = |(stream, start): (&Arc<StreamProgress>, &u64)| stream.end().saturating_sub(*start);
+        let recovered = Recovered {
+            snapshot: snapshot.map(|cut| cut.cycle),
+            cycles: plan.replay.len() as u64,
+            events: self.streams.iter().zip(&plan.positions).map(events).sum(),
+            cuts_forgotten: plan.cuts_forgotten,
+            skips: Skips::new(),
+            changed: kept.map(|kept| ChangedSinks {
+                added: begins(&kept.added, self.stream_names, &plan.positions),
+                removed: kept.removed,
+                kept: kept.kept,
+                dropped: kept.dropped,
+            }),
+        };
+        info!(
+            snapshot = recovered.snapshot,
+            cycles = recovered.cycles,
+            events = recovered.events,
+            cuts_forgotten = recovered.cuts_forgotten,
+            "the journal is open; cycles after the snapshot are recomputed"
+        );
+        recovered
+    }
 }
 
 /// Adds that the query can be replaced.

@@ -9,7 +9,7 @@ use tidemill_journal::{Journal, StoredSnapshot, StreamSettings};
 
 use super::*;
 use crate::durable::description::Description;
-use crate::durable::recovery::{self, Recovery};
+use crate::durable::recovery::{Recoverer, Recovery};
 use crate::durable::{Durability, SinkCommit};
 use tidemill_testing::fault_disk::FaultDisk;
 use tidemill_testing::random::Random;
@@ -82,7 +82,15 @@ fn start(disk: &FaultDisk, script: &Script) -> Result<Recovery, Cause> {
     let settings = StreamSettings { segment_bytes: 4096, ..StreamSettings::default() };
     let (writer, _) = journal.stream("clicks", schema(), &settings)?;
     let streams = [writer.progress()];
-    recovery::find(&journal, &cuts, &described(script), &names, &mut sinks, &["clicks".to_owned()], &streams)
+    let recoverer = Recoverer {
+        journal: &journal,
+        cuts: &cuts,
+        description: &described(script),
+        names: &names,
+        stream_names: &["clicks".to_owned()],
+        streams: &streams,
+    };
+    recoverer.recover(&mut sinks)
 }
 
 /// The operators that have a state, with whose it was.
