@@ -1,7 +1,7 @@
 //! A catalogue with the queries that run under it, and connections to both.
 //!
 //! A [`Runtime`] owns the catalogue of a database and its running queries by name. A [`Session`] is one connection: its
-//! settings, its prepared statements, its cancellation. The command line is a client of both, and so is a program that
+//! settings, its transaction, its cancellation. The command line is a client of both, and so is a program that
 //! wants queries beside each other.
 //!
 //! ```
@@ -26,18 +26,14 @@
 //! assert_eq!(rows.num_rows(), 2);
 //! ```
 
-mod altering;
 mod catalog;
-mod catching_up;
 mod error;
 mod gateway_process;
 mod gateways;
 mod lifecycle;
 mod patience;
-mod replacement;
 mod runtime;
 mod session;
-mod stopping;
 
 pub use self::catalog::log::{CatalogLog, FileCatalogLog, MemoryCatalogLog};
 pub use self::catalog::record::{CatalogRecord, StartedQuery};
@@ -45,7 +41,7 @@ pub use self::catalog::user::{Role, UnknownRole, User};
 pub use self::error::Error;
 pub use self::gateway_process::serve_gateway;
 pub use self::gateways::{GatewayCommand, GatewaySettings, StatusTables};
-pub use self::replacement::Inherited;
+pub use self::lifecycle::replacement::Inherited;
 pub use self::runtime::Runtime;
 pub use self::runtime::cancellation::Cancellation;
 pub use self::runtime::dataflow::{Dataflow, DataflowPart, PartKind};

@@ -15,11 +15,11 @@ use tidemill_store::remote::{FollowPosition, Moment, StoreDirectory, StoreServer
 
 use super::followed_view::FollowedView;
 use super::gateway_log::GatewayLog;
-use super::own_tables::own_tables;
 use super::replaced_part::{keeps_state, next_statement, replace};
 use super::server_link::ServerLink;
 use crate::catalog::record::{CatalogRecord, StartedQuery};
 use crate::gateways::{Answer, JOURNAL, Order, SOCKET};
+use crate::runtime::own_tables::own_tables;
 use crate::runtime::query::Identity;
 use crate::runtime::query_folder::{folder_name, is_query_folder};
 use crate::runtime::query_state::QueryState;
@@ -61,10 +61,10 @@ pub fn serve_gateway(mut planner: Planner, name: &str, folder: &Path, end: fn())
             Order::Apply(records) => apply_all(&runtime, records, &server)?,
             Order::Report => server.send(&Answer::Tables(own_tables(&runtime, name)))?,
             Order::Stop(view) => {
-                answer(&server, || Session::new(&runtime).stop(&view).map(Answer::Said))?;
+                answer(&server, || Session::new(&runtime).lifecycle().stop(&view).map(Answer::Said))?;
             }
             Order::Start(view) => {
-                answer(&server, || Ok(Session::new(&runtime).start(&view).map(Answer::Said)?))?;
+                answer(&server, || Ok(Session::new(&runtime).lifecycle().start(&view).map(Answer::Said)?))?;
             }
             Order::Keeps(definition) => {
                 answer(&server, || keeps_state(&runtime, &definition).map(Answer::Keeps))?;

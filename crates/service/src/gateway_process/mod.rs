@@ -4,14 +4,10 @@
 //! the parts of the views whose sources enter there. The server starts it, says what to run, and starts it again when it ends; what
 //! it had is in its own journal. Whoever reads such a view asks each gateway for its part.
 
-mod changing;
 mod followed_view;
 mod gateway_log;
 mod gateway_process;
-mod own_tables;
-mod refused;
 mod replaced_part;
 mod server_link;
-mod views_at_gateways;
 
 pub use gateway_process::serve_gateway;

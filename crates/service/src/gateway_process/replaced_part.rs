@@ -29,7 +29,7 @@ pub(super) fn keeps_state(runtime: &Runtime, definition: &Arc<Definition>) -> Re
     if session.replaces(&statement).is_none() {
         return Err(Cause::operation("no query was started there that could be replaced"));
     }
-    Ok(session.keeps_state(&statement)?)
+    Ok(session.lifecycle().keeps_state(&statement)?)
 }
 
 /// Replaces a part and answers. If that fails after it counts, the process ends: it begins again with the new definition.
@@ -72,10 +72,13 @@ fn replaced(session: &mut Session, runtime: &Runtime, replacement: &Replacement)
     let name = &replacement.query.name;
     let statement = next_statement(runtime, &replacement.definition)?;
     if replacement.stays_stopped {
-        session.redefine_stopped(&statement, name)?;
+        session.lifecycle().redefine_stopped(&statement, name)?;
         return Ok(format!("'{name}' keeps its state and its rows, and stays stopped"));
     }
-    let inherited =
-        if replacement.fills { session.replace_by_filling(&statement) } else { session.replace(&statement) };
+    let inherited = if replacement.fills {
+        session.lifecycle().replace_by_filling(&statement)
+    } else {
+        session.replace(&statement)
+    };
     Ok(inherited?.describe(name))
 }

@@ -1,18 +1,20 @@
 //! `ALTER`: changes options of a query that runs or is stopped, and keeps its state (decision 0099).
 
 use tidemill_engine::Cause;
-use tidemill_sql::{Alter, Planner, Reply as Planned, Statement, StatementKind, parse};
+use tidemill_sql::{Alter, Planner, Reply as Planned, Statement, parse};
 
-use crate::{Error, QueryState, Session};
+use crate::lifecycle::query_lifecycle::QueryLifecycle;
+use crate::lifecycle::replacement::replaced_by;
+use crate::{Error, QueryState};
 
-impl Session {
+impl QueryLifecycle<'_> {
     /// Carries out `ALTER`; the text says what was done. The query ends behind a cycle, and continues under the changed definition
     /// with the next one. One that is stopped stays so.
     pub(crate) fn alter(&mut self, statement: &Statement, alter: &Alter) -> Result<String, Error> {
         let name = self.query_named(statement)?;
-        let runtime = self.runtime().clone();
+        let runtime = self.runtime;
         if runtime.is_at_gateways(name) {
-            return self.alter_at_gateways(statement, alter);
+            return self.at_gateways().alter(statement, alter);
         }
         let _change = runtime.changes().begin(name, "altered")?;
         let altered = self.altered(statement, alter)?;
@@ -26,9 +28,9 @@ impl Session {
     /// The plan of an altered definition, and what would become of its query. Nothing is done.
     pub(crate) fn explain_alter(&mut self, statement: &Statement, alter: &Alter) -> Result<String, Error> {
         let name = self.query_named(statement)?;
-        if self.runtime().is_at_gateways(name) {
-            let planner = Planner::at(self.runtime().defined_catalog(), self.settings().clone());
-            let mut planned = Planner::at(self.runtime().defined_catalog(), self.settings().clone());
+        if self.runtime.is_at_gateways(name) {
+            let planner = Planner::at(self.runtime.defined_catalog(), self.planner.settings().clone());
+            let mut planned = Planner::at(self.runtime.defined_catalog(), self.planner.settings().clone());
             planned.execute(&planner.altered(statement)?)?;
             return Ok(format!(
                 "alters '{name}' at all of its gateways, if it keeps its state at each of them"
@@ -36,12 +38,12 @@ impl Session {
         }
         let altered = self.altered(statement, alter)?;
         let explained = parse(&format!("EXPLAIN {}", altered.text), "the altered definition")?;
-        let mut planner = Planner::at(self.runtime().defined_catalog(), self.settings().clone());
+        let mut planner = Planner::at(self.runtime.defined_catalog(), self.planner.settings().clone());
         let plan = match explained.first().map(|explained| planner.execute(explained)).transpose()? {
             Some(Planned::Text(plan)) => plan,
             _ => return Err(Cause::bug("a definition is explained by a text").into()),
         };
-        let then = match self.runtime().state(name)? {
+        let then = match self.runtime.state(name)? {
             QueryState::Stopped => "and stays stopped",
             _ => "and continues behind the last cycle that it has",
         };
@@ -50,10 +52,11 @@ impl Session {
 
     /// The definition that replaces the one which is altered, if the query then keeps its state.
     fn altered(&mut self, statement: &Statement, alter: &Alter) -> Result<Statement, Error> {
-        let runtime = self.runtime().clone();
-        let altered = Planner::at(runtime.defined_catalog(), self.settings().clone()).altered(statement)?;
+        let runtime = self.runtime;
+        let altered =
+            Planner::at(runtime.defined_catalog(), self.planner.settings().clone()).altered(statement)?;
         let name = alter.name.as_str();
-        if self.replaces(&altered).is_none() {
+        if replaced_by(runtime, &altered).is_none() {
             let error = statement
                 .error(alter.name.span, format!("`{name}` has no query of its own that was started"));
             return Err(error
@@ -73,15 +76,6 @@ impl Session {
             }
             Err(Error::Statement(error)) => Err(alter.error(statement, &error).into()),
             Err(other) => Err(other),
-        }
-    }
-
-    /// What a statement of `EXPLAIN` would alter.
-    pub(crate) fn explained_alter(statement: &Statement) -> Option<(&Statement, &Alter)> {
-        let StatementKind::Explain { statement: explained, .. } = &statement.kind else { return None };
-        match &explained.kind {
-            StatementKind::Alter(alter) => Some((explained.as_ref(), alter)),
-            _ => None,
         }
     }
 }

@@ -3,15 +3,53 @@
 use std::sync::Arc;
 
 use tidemill_engine::Cause;
-use tidemill_sql::{Alter, Catalog, Definition, Planner, RelationKind, Statement, StatementKind};
+use tidemill_sql::{Alter, Catalog, Definition, Planner, RelationKind, Settings, Statement, StatementKind};
 
+use crate::catalog::record::StartedQuery;
 use crate::gateways::{Answer, Exclusive, Gateway, Order, Replacement};
-use crate::{Error, Session};
+use crate::{Cancellation, Error, Runtime};
 
-impl Session {
+/// Starts, stops, replaces and alters views with parts at gateways, for one statement.
+pub(crate) struct GatewayLifecycle<'a> {
+    pub runtime: &'a Runtime,
+    /// The settings of the session.
+    pub settings: &'a Settings,
+    pub cancellation: &'a Cancellation,
+    pub is_strict: bool,
+}
+
+impl GatewayLifecycle<'_> {
+    fn is_cancelled_from_here(&self) -> impl Fn() -> bool + use<> {
+        self.runtime.is_cancelled_from_here(self.cancellation)
+    }
+
+    /// Runs a view at its gateways, with the settings of this session; see [`Runtime::is_at_gateways`].
+    ///
+    /// # Errors
+    /// If a gateway does not begin, or cannot run its part: it tries again each time that it is started.
+    pub fn start(&self, view: &str) -> Result<(), Cause> {
+        self.runtime.run_at_gateways(self.query_for_gateways(view, None), &self.is_cancelled_from_here())
+    }
+
+    /// What the log is to say of a view at gateways that is started with the settings of this session. In the journal of each
+    /// gateway it has a folder of this name.
+    fn query_for_gateways(&self, view: &str, folder: Option<&str>) -> StartedQuery {
+        let runtime = self.runtime;
+        let mut settings = self.settings.clone();
+        let own = runtime.query_folder(view);
+        let own = own.map(|own| folder.map_or(own.clone(), |folder| own.with_file_name(folder)));
+        settings.journal = own.or(settings.journal);
+        StartedQuery {
+            name: view.to_owned(),
+            outputs: vec![view.to_owned()],
+            settings: settings.encode_beside(runtime.defaults()),
+            is_strict: self.is_strict,
+        }
+    }
+
     /// Stops a view at its gateways. One that is away stops it when it is back.
-    pub(crate) fn stop_at_gateways(&self, view: &str) -> Result<String, Cause> {
-        let runtime = self.runtime();
+    pub fn stop(&self, view: &str) -> Result<String, Cause> {
+        let runtime = self.runtime;
         let _change = runtime.changes().begin(view, "stopped")?;
         match runtime.query_at_gateways(view) {
             None => return Err(was_not_started(view)),
@@ -27,11 +65,11 @@ impl Session {
     }
 
     /// Lets a view continue at its gateways. One that is away does so when it is back.
-    pub(crate) fn start_again_at_gateways(&self, view: &str) -> Result<String, Cause> {
-        let runtime = self.runtime();
+    pub fn start_again(&self, view: &str) -> Result<String, Cause> {
+        let runtime = self.runtime;
         let Some(query) = runtime.query_at_gateways(view) else {
             // When it was created, it could not be started.
-            self.start_at_gateways(view)?;
+            self.start(view)?;
             return Ok(format!("'{view}' had not been started, and begins now"));
         };
         let _change = runtime.changes().begin(view, "started")?;
@@ -47,7 +85,7 @@ impl Session {
     /// # Errors
     /// Why it fails at one of them. The others carry it out.
     fn at_each_gateway(&self, view: &str, order: &Order) -> Result<String, Cause> {
-        let gateways = self.runtime().gateways_of_view(view)?;
+        let gateways = self.runtime.gateways_of_view(view)?;
         let is_cancelled = self.is_cancelled_from_here();
         // All have it before one is waited for.
         let ordered: Vec<_> = gateways.iter().map(|gateway| ordered(gateway, order, &is_cancelled)).collect();
@@ -68,38 +106,34 @@ impl Session {
     }
 
     /// Whether a statement replaces a view with parts at gateways.
-    pub fn replaces_at_gateways(&self, statement: &Statement) -> bool {
+    pub fn replaces(&self, statement: &Statement) -> bool {
         match &statement.kind {
             StatementKind::CreateMaterializedView(view) if view.or_replace => {
-                self.runtime().is_at_gateways(view.name.as_str())
+                self.runtime.is_at_gateways(view.name.as_str())
             }
             _ => false,
         }
     }
 
-    /// Executes a statement that [replaces](Session::replaces_at_gateways) a view, at all gateways that have parts of it or at none.
+    /// Executes a statement that [replaces](GatewayLifecycle::replaces) a view, at all gateways that have parts of it or at none.
     /// Returns what becomes of its rows at each.
     ///
     /// # Errors
     /// The error, with its place; or why a gateway cannot replace its part.
-    pub fn replace_at_gateways(&mut self, statement: &Statement) -> Result<String, Error> {
+    pub fn replace(&self, statement: &Statement) -> Result<String, Error> {
         let StatementKind::CreateMaterializedView(view) = &statement.kind else {
             return Err(Cause::bug("the statement replaces no view").into());
         };
         let name = view.name.as_str();
-        let _change = self.runtime().changes().begin(name, "replaced")?;
+        let _change = self.runtime.changes().begin(name, "replaced")?;
         self.replace_parts(statement, name, None)
     }
 
     /// Alters a view at its gateways.
-    pub(crate) fn alter_at_gateways(
-        &mut self,
-        statement: &Statement,
-        alter: &Alter,
-    ) -> Result<String, Error> {
-        let runtime = self.runtime().clone();
+    pub fn alter(&self, statement: &Statement, alter: &Alter) -> Result<String, Error> {
+        let runtime = self.runtime;
         let _change = runtime.changes().begin(alter.name.as_str(), "altered")?;
-        let altered = Planner::at(runtime.defined_catalog(), self.settings().clone()).altered(statement)?;
+        let altered = Planner::at(runtime.defined_catalog(), self.settings.clone()).altered(statement)?;
         let replaced = self.replace_parts(&altered, alter.name.as_str(), Some(alter.kind));
         replaced.map_err(|error| match error {
             Error::Statement(error) => alter.error(statement, &error).into(),
@@ -109,12 +143,12 @@ impl Session {
 
     /// Replaces the parts of a view, or alters those of a view or sink of this kind.
     fn replace_parts(
-        &mut self,
+        &self,
         statement: &Statement,
         name: &str,
         altered: Option<RelationKind>,
     ) -> Result<String, Error> {
-        let runtime = self.runtime().clone();
+        let runtime = self.runtime;
         let before = runtime.query_at_gateways(name).ok_or_else(|| was_not_started(name))?;
         let (catalog, definition) = self.next_definition(statement, &runtime.defined_catalog())?;
         if catalog.gateways_of(name) != runtime.defined_catalog().gateways_of(name) {
@@ -171,8 +205,8 @@ impl Session {
         statement: &Statement,
         catalog: &Catalog,
     ) -> Result<(Catalog, Arc<Definition>), Error> {
-        let mut planner = Planner::at(catalog.clone(), self.settings().clone());
-        planner.set_paths_in(self.runtime().paths_in().map(std::path::Path::to_owned));
+        let mut planner = Planner::at(catalog.clone(), self.settings.clone());
+        planner.set_paths_in(self.runtime.paths_in().map(std::path::Path::to_owned));
         planner.execute(statement)?;
         let next = planner.into_catalog();
         match &next.definitions()[catalog.version() as usize..] {
@@ -188,7 +222,7 @@ impl Session {
         replacement: &Replacement,
         folder: Option<String>,
     ) -> Result<(), Error> {
-        let runtime = self.runtime();
+        let runtime = self.runtime;
         let plan = |catalog: Catalog| {
             let (next, planned) = self.next_definition(statement, &catalog)?;
             if planned == replacement.definition {

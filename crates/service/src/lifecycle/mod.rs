@@ -1,7 +1,15 @@
-//! How a query that runs by name begins, is brought back after a restart, and what it leaves behind.
+//! How a query that runs by name begins, is replaced, altered and stopped, is brought back after a restart, and what it leaves behind.
 
+mod altering;
 pub(super) mod announcement;
-pub(super) mod defining;
-pub(super) mod recovery;
-pub(super) mod starting;
-pub(super) mod superfluous;
+mod catching_up;
+mod defining;
+mod garbage;
+pub(super) mod gateway_lifecycle;
+pub(super) mod query_lifecycle;
+mod recovery;
+mod refused;
+pub(super) mod replacement;
+mod starting;
+mod stopping;
+mod views_at_gateways;

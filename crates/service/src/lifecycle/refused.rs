@@ -2,14 +2,14 @@
 
 use tidemill_sql::{Name, Statement, StatementKind};
 
-use crate::{Error, Session};
+use crate::{Error, Runtime};
 
-impl Session {
+impl Runtime {
     /// Refuses what is done to a view of this process only.
     pub(crate) fn check_gateways(&self, statement: &Statement) -> Result<(), Error> {
         let Some((kind, name)) = replaced_here(&statement.kind) else { return Ok(()) };
-        let gateways = self.runtime().defined_catalog().gateways_of(name.as_str()).join(", ");
-        if gateways.is_empty() || !self.runtime().is_at_gateways(name.as_str()) {
+        let gateways = self.defined_catalog().gateways_of(name.as_str()).join(", ");
+        if gateways.is_empty() || !self.is_at_gateways(name.as_str()) {
             return Ok(());
         }
         let message = format!("{kind} `{name}` runs at gateways ({gateways}), and cannot be replaced there");

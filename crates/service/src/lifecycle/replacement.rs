@@ -9,10 +9,12 @@ use std::time::Duration;
 use tidemill_engine::{Beginning, Cause, inspect};
 use tidemill_sql::{Catalog, Pipeline, SinkInput, Statement, StatementKind, ViewHandle};
 
+use crate::lifecycle::catching_up::end_behind_newest;
+use crate::lifecycle::query_lifecycle::QueryLifecycle;
 use crate::lifecycle::starting::NewQuery;
 use crate::patience::Patience;
 use crate::runtime::query::{Identity, NamedQuery};
-use crate::{Error, QueryState, Session};
+use crate::{Error, QueryState, Runtime};
 
 /// That a new query has caught up is noticed at most this late.
 pub(crate) const LOOK_MAX: Duration = Duration::from_millis(20);
@@ -88,44 +90,27 @@ enum Way {
     Begin,
 }
 
-impl Session {
-    /// The view or sink that a statement replaces, if a query writes to it that was started for it alone.
-    pub fn replaces<'a>(&self, statement: &'a Statement) -> Option<&'a str> {
-        let name = match &statement.kind {
-            StatementKind::CreateMaterializedView(view) if view.or_replace => view.name.as_str(),
-            StatementKind::CreateSink(sink) if sink.or_replace => match sink.input.as_ref()? {
-                SinkInput::Query(_) | SinkInput::Relation(_) => sink.name.as_str(),
-            },
-            _ => return None,
-        };
-        let query = self.runtime().query(name).ok()?;
-        matches!(query.outputs(), [only] if only == name).then_some(name)
-    }
+/// Returns the view or sink that a statement replaces, if a query writes to it that was started for it alone.
+pub(crate) fn replaced_by<'a>(runtime: &Runtime, statement: &'a Statement) -> Option<&'a str> {
+    let name = match &statement.kind {
+        StatementKind::CreateMaterializedView(view) if view.or_replace => view.name.as_str(),
+        StatementKind::CreateSink(sink) if sink.or_replace => match sink.input.as_ref()? {
+            SinkInput::Query(_) | SinkInput::Relation(_) => sink.name.as_str(),
+        },
+        _ => return None,
+    };
+    let query = runtime.query(name).ok()?;
+    matches!(query.outputs(), [only] if only == name).then_some(name)
+}
 
-    /// Executes a statement that [replaces](Session::replaces) a view or sink, and lets a query with the new definition take the
-    /// place of the one that runs. A view is read as it was until the new query has caught up; then its new rows are read, and
-    /// the old query ends. If anything fails before that, or the session is cancelled, all stays as it was.
+impl QueryLifecycle<'_> {
+    /// Executes a statement that replaces a view or sink, and lets a query with the new definition take the place of the one that runs.
     ///
     /// # Errors
-    /// The error, with its place; or why the new query cannot take the place.
-    ///
-    /// ```
-    /// use tidemill_service::{Inherited, Runtime, Session};
-    /// use tidemill_sql::{Planner, parse};
-    /// let runtime = Runtime::new(Planner::new());
-    /// let mut session = Session::new(&runtime);
-    /// let statement = |text: &str| parse(text, "example").unwrap().remove(0);
-    /// session.execute(&statement("CREATE MATERIALIZED VIEW n AS SELECT value FROM sequence(rate => 100)")).unwrap();
-    /// let pipeline = session.pipeline_of(&["n"]).unwrap();
-    /// runtime.start("n", pipeline, false).unwrap();
-    /// let again = statement("CREATE OR REPLACE MATERIALIZED VIEW n AS SELECT value + 1 AS m FROM sequence(rate => 100)");
-    /// assert_eq!(session.replaces(&again), Some("n"));
-    /// assert_eq!(session.replace(&again).unwrap(), Inherited::Nothing);
-    /// assert_eq!(runtime.views("n").unwrap()[0].read().unwrap().schema().field(0).name(), "m");
-    /// ```
+    /// The error, with its place; or why the new query cannot take the place. Then all stays as it was.
     pub fn replace(&mut self, statement: &Statement) -> Result<Inherited, Error> {
-        let name = self.replaces(statement).map(str::to_owned).unwrap_or_default();
-        let _change = self.runtime().changes().begin(&name, "replaced")?;
+        let name = replaced_by(self.runtime, statement).map(str::to_owned).unwrap_or_default();
+        let _change = self.runtime.changes().begin(&name, "replaced")?;
         self.replace_alone(statement)
     }
 
@@ -147,11 +132,11 @@ impl Session {
             Way::Follow => self.follow(replacement),
             Way::Begin => self.exchange(replacement, Inherited::Nothing),
         }?;
-        self.runtime().keep_deadlines(&statement.kind);
+        self.runtime.keep_deadlines(&statement.kind);
         Ok(inherited)
     }
 
-    /// What [`replace`](Session::replace) would do, as a sentence. Nothing is done.
+    /// What `replace` would do, as a sentence. Nothing is done.
     ///
     /// # Errors
     /// As `replace`, as far as that is known before it is tried.
@@ -197,7 +182,7 @@ impl Session {
 
     /// Replaces the definition of a query that is stopped, and that stays so.
     pub(crate) fn redefine_stopped(&mut self, statement: &Statement, name: &str) -> Result<(), Error> {
-        let runtime = self.runtime().clone();
+        let runtime = self.runtime;
         let old = runtime.query(name)?;
         let folder = runtime.settings_of(&old.identity.kept)?.journal;
         let views: Vec<ViewHandle> = runtime.running_view(name).into_iter().collect();
@@ -207,9 +192,9 @@ impl Session {
     }
 
     fn replacement<'a>(&mut self, statement: &'a Statement) -> Result<Replacement<'a>, Error> {
-        let name =
-            self.replaces(statement).ok_or_else(|| Cause::bug("the statement replaces nothing that runs"))?;
-        let runtime = self.runtime().clone();
+        let name = replaced_by(self.runtime, statement)
+            .ok_or_else(|| Cause::bug("the statement replaces nothing that runs"))?;
+        let runtime = self.runtime;
         let (old, folder) = (runtime.query(name)?, runtime.replacement_folder(name));
         let (pipeline, _) =
             self.plan_replaced(statement, name, folder.as_deref(), runtime.defined_catalog())?;
@@ -222,7 +207,7 @@ impl Session {
         if pipeline.journal().is_some() && pipeline.computation() == old.identity.computation {
             return Ok(Way::Continue);
         }
-        let folder = self.runtime().settings_of(&old.identity.kept)?.journal;
+        let folder = self.runtime.settings_of(&old.identity.kept)?.journal;
         let has_state = match folder {
             Some(folder) => pipeline.journal().is_some() && inspect::query(&folder)?.is_some(),
             None => false,
@@ -233,8 +218,7 @@ impl Session {
         if let StatementKind::CreateMaterializedView(_) = &statement.kind {
             return Ok(Way::Fill);
         }
-        let follows =
-            pipeline.is_under(self.runtime().clock()) && has_state && !pipeline.says_where_to_begin();
+        let follows = pipeline.is_under(self.runtime.clock()) && has_state && !pipeline.says_where_to_begin();
         if !follows {
             Ok(Way::Begin)
         } else if old.recovered.is_some() {
@@ -250,13 +234,13 @@ impl Session {
     fn continue_with(&mut self, replacement: Replacement<'_>) -> Result<Inherited, Error> {
         let Replacement { name, statement, old, .. } = replacement;
         if let StatementKind::CreateMaterializedView(_) = &statement.kind {
-            self.end_behind_newest(&old, name)?;
+            end_behind_newest(self.runtime, &old, name, &self.is_cancelled_from_here())?;
         }
-        let runtime = self.runtime().clone();
+        let runtime = self.runtime;
         let folder = runtime.settings_of(&old.identity.kept)?.journal;
         let (pipeline, _) =
             self.plan_replaced(statement, name, folder.as_deref(), runtime.defined_catalog())?;
-        let kept = runtime.to_be_kept(name, &pipeline, self.is_strict());
+        let kept = runtime.to_be_kept(name, &pipeline, self.is_strict);
         let clock_name = old.clock_name().to_owned();
         let query = NewQuery { kept, clock_name, pipeline, is_new: false };
         self.take_place(statement, &old, query, folder.as_deref())?;
@@ -277,12 +261,12 @@ impl Session {
     /// The old query ends, and then the new one begins.
     fn exchange(&mut self, replacement: Replacement<'_>, inherited: Inherited) -> Result<Inherited, Error> {
         let Replacement { name, statement, old, pipeline, folder } = replacement;
-        let kept = self.runtime().to_be_kept(name, &pipeline, self.is_strict());
+        let kept = self.runtime.to_be_kept(name, &pipeline, self.is_strict);
         let query =
             NewQuery { kept, clock_name: clock_name(name, folder.as_deref()), pipeline, is_new: true };
         let is_earliest = query.pipeline.beginning() == Some(Beginning::Earliest);
         self.take_place(statement, &old, query, folder.as_deref())?;
-        Ok(match (inherited, self.runtime().begins_after(name)?) {
+        Ok(match (inherited, self.runtime.begins_after(name)?) {
             (Inherited::Nothing, None) if is_earliest => Inherited::AllRows,
             (Inherited::Nothing, Some(cycle)) if is_earliest => Inherited::RowsAfter(cycle),
             (inherited, _) => inherited,
@@ -297,7 +281,7 @@ impl Session {
         query: NewQuery,
         folder: Option<&Path>,
     ) -> Result<(), Error> {
-        let runtime = self.runtime().clone();
+        let runtime = self.runtime;
         let (name, new_clock_name) = (query.kept.name.clone(), query.clock_name.clone());
         let computation = query.pipeline.computation().to_owned();
         old.abandon();
@@ -338,7 +322,7 @@ impl Session {
 
     /// A view is filled beside the query that runs, and then takes its place.
     fn fill(&mut self, mut replacement: Replacement<'_>) -> Result<Inherited, Error> {
-        let runtime = self.runtime().clone();
+        let runtime = self.runtime;
         let is_durable = replacement.pipeline.is_under(runtime.clock());
         let says_where = replacement.pipeline.says_where_to_begin();
         if is_durable && !says_where {
@@ -351,7 +335,7 @@ impl Session {
         let Replacement { name, statement, old, pipeline, folder } = replacement;
         let beside = format!("{name} (replacement)");
         let before = runtime.reserve(&beside, &[])?;
-        let kept = runtime.to_be_kept(name, &pipeline, self.is_strict());
+        let kept = runtime.to_be_kept(name, &pipeline, self.is_strict);
         let clock_name = clock_name(name, folder.as_deref());
         let query = NewQuery { kept, clock_name: clock_name.clone(), pipeline, is_new: true };
         let started = runtime.run(query, |_, _| Ok(Box::new(|| ()))).map_err(Error::from);
@@ -392,7 +376,7 @@ impl Session {
         folder: Option<&Path>,
         is_finite: bool,
     ) -> Result<(), Error> {
-        let runtime = self.runtime().clone();
+        let runtime = self.runtime;
         let Identity { kept, computation, .. } = &new.identity;
         self.wait_for(new, old, &kept.name, is_finite)?;
         let replaced = runtime.kept_catalog().replace(kept.clone(), &new.views, |catalog| {

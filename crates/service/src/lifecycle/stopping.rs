@@ -1,224 +1,24 @@
-//! `STOP` and `START`: a query that runs by name ends, stays in the catalogue's log, and continues when it is told to
-//! (decision 0098).
+//! Queries that are stopped: what is kept for them, and how they continue.
 
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidemill_engine::{Cause, KeptRows, inspect};
-use tidemill_sql::{Pipeline, Planner, Settings, Statement, StatementKind, ViewHandle};
+use tidemill_sql::{Pipeline, Planner, ViewHandle};
 use tracing::warn;
 
+use crate::Runtime;
 use crate::catalog::change::Change;
 use crate::catalog::record::StartedQuery;
 use crate::lifecycle::starting::NewQuery;
 use crate::runtime::query::{Identity, NamedQuery};
 use crate::runtime::report::QueryReport;
-use crate::{Error, QueryState, Runtime, Session};
 
-/// That a query has ended, or that nobody wants to wait for it any more, is noticed at most this late.
-const LOOK: Duration = Duration::from_millis(20);
 /// That a query has ended for whose end nobody waits any more is noticed at most this late.
 const LOOK_LATER: Duration = Duration::from_millis(200);
 
-impl Session {
-    /// Carries out `STOP` or `START`; the text says what was done. A query that is already as the statement wants it stays so.
-    pub(crate) fn stop_or_start(&mut self, statement: &Statement) -> Result<String, Error> {
-        let name = self.query_named(statement)?;
-        let is_at_gateways = self.runtime().is_at_gateways(name);
-        match statement.kind {
-            StatementKind::Stop(_) if is_at_gateways => Ok(self.stop_at_gateways(name)?),
-            _ if is_at_gateways => Ok(self.start_again_at_gateways(name)?),
-            StatementKind::Stop(_) => Ok(self.stop(name)?),
-            _ => self.start(name),
-        }
-    }
-
-    /// The query of the name that a statement has.
-    pub(crate) fn query_named<'a>(&mut self, statement: &'a Statement) -> Result<&'a str, Error> {
-        let runtime = self.runtime().clone();
-        if runtime.is_idle() {
-            let message = "only the definitions of the database are open here; say it to its server";
-            return Err(Cause::user(message).into());
-        }
-        let named = Planner::at(runtime.defined_catalog(), self.settings().clone()).query_named(statement)?;
-        named.ok_or_else(|| Cause::bug("the statement names no query").into())
-    }
-
-    pub(crate) fn stop(&self, name: &str) -> Result<String, Cause> {
-        let (runtime, is_cancelled) = (self.runtime(), self.is_cancelled_from_here());
-        let change = runtime.changes().begin(name, "stopped")?;
-        let query = runtime.query(name).map_err(|_| does_not_run(name))?;
-        match query.state() {
-            QueryState::Stopped => return Ok(format!("'{name}' is stopped already")),
-            QueryState::Ended => {
-                let message = "has ended, because its sources have, so there is nothing to stop";
-                return Err(Cause::user(format!("'{name}' {message}")));
-            }
-            QueryState::Running | QueryState::Ending | QueryState::Failed => {}
-        }
-        // From here on it stays stopped, whenever the process ends.
-        runtime.kept_catalog().stopped(name)?;
-        query.stop_for_now();
-        if !has_ended(&query, &is_cancelled) {
-            runtime.stop_later(query, change)?;
-            return Ok(format!(
-                "'{name}' is being stopped: it ends once it has answered what it has taken in"
-            ));
-        }
-        runtime.keep_stopped(&query);
-        let has_state = runtime.has_state(&query);
-        Ok(match query.report(name).cycle {
-            Some(cycle) if has_state => format!(
-                "'{name}' is stopped, behind cycle {cycle}. START continues there: until then, the journal keeps its \
-                 rows, up to half of journal_max of each source"
-            ),
-            _ if has_state => format!(
-                "'{name}' is stopped. START continues where it is: until then, the journal keeps its rows, up to half \
-                 of journal_max of each source"
-            ),
-            _ => format!(
-                "'{name}' is stopped. Its sources keep no rows: START begins with the rows that come then, and with an \
-                 empty state"
-            ),
-        })
-    }
-
-    pub(crate) fn start(&mut self, name: &str) -> Result<String, Error> {
-        let runtime = self.runtime().clone();
-        let _change = runtime.changes().begin(name, "started")?;
-        let Ok(old) = runtime.query(name) else {
-            // When it was created, it could not be started.
-            let pipeline = self.pipeline_by_itself(name)?;
-            runtime.start(name, pipeline, self.is_strict())?;
-            return Ok(format!("'{name}' had not been started, and begins now"));
-        };
-        match old.state() {
-            QueryState::Running | QueryState::Ending => return Ok(format!("'{name}' is running already")),
-            QueryState::Ended => {
-                let message = "has ended, because its sources have; CREATE OR REPLACE begins it again";
-                return Err(Cause::user(format!("'{name}' {message}")).into());
-            }
-            QueryState::Stopped | QueryState::Failed => {}
-        }
-        let (stopped_at, has_state) = (old.stopped_at(), runtime.has_state(&old));
-        let kept = self.with_limits(&old)?;
-        let pipeline = runtime.pipeline_of(&kept)?;
-        let starts_over = pipeline.starts_over();
-        runtime.continue_stopped(&old, kept, pipeline)?;
-        let begins_after = runtime.begins_after(name)?;
-        Ok(match (has_state, begins_after, stopped_at) {
-            (true, Some(cycle), _) => format!("'{name}' continues behind cycle {cycle}"),
-            (true, None, _) => format!("'{name}' continues where it was"),
-            (false, ..) if starts_over => {
-                format!(
-                    "'{name}' begins again, at the beginning of its files: their rows are given once more"
-                )
-            }
-            (false, Some(cycle), Some(stopped_at)) => format!(
-                "'{name}' begins behind cycle {cycle} with an empty state. Its sources keep no rows: those that came \
-                 behind cycle {stopped_at}, when it was stopped, are missed"
-            ),
-            (false, ..) => format!(
-                "'{name}' begins with an empty state. Its sources keep no rows: those that came while it was stopped \
-                 are missed"
-            ),
-        })
-    }
-
-    /// What a query is started with again. One that has reached a limit gets those of this session where they are larger: they change
-    /// none of its rows, and without them it would reach the same limit again.
-    fn with_limits(&self, old: &NamedQuery) -> Result<StartedQuery, Cause> {
-        let kept = old.identity.kept.clone();
-        if !old.has_reached_limit() {
-            return Ok(kept);
-        }
-        let (defaults, own) = (self.runtime().defaults(), self.settings());
-        let before = Settings::decode(&kept.settings, defaults)?;
-        let settings = Settings {
-            max_groups: before.max_groups.max(own.max_groups),
-            max_state_rows: before.max_state_rows.max(own.max_state_rows),
-            ..before
-        };
-        Ok(StartedQuery { settings: settings.encode_beside(defaults), ..kept })
-    }
-
-    /// What is to be said about the rows of a query's answer: which of the materialized views that it reads are stopped, or have
-    /// failed.
-    ///
-    /// # Errors
-    /// If the rows of one of them are not there.
-    pub fn stopped_views(&self, statement: &Statement) -> Result<Vec<String>, Error> {
-        let stopped = self.runtime().stopped_names();
-        let failed = self.runtime().failed_outputs();
-        let at_gateways = self.runtime().stopped_at_gateways();
-        if stopped.is_empty() && failed.is_empty() && at_gateways.is_empty() {
-            return Ok(Vec::new());
-        }
-        let names = self.runtime().defined_catalog().read_by(statement);
-        let at_gateways = at_gateways.iter().filter(|stopped| names.contains(stopped.as_str()));
-        let at_gateways = at_gateways.map(|name| {
-            Ok(format!("'{name}' is stopped at its gateways; its rows are those that they had then"))
-        });
-        let named = stopped.iter().filter(|stopped| names.contains(stopped.as_str()));
-        let said = named.map(|name| match self.runtime().running_view(name) {
-            Some(view) => Ok(match view.store().latest().cycle() {
-                Some(cycle) => format!("'{name}' is stopped; its rows are those after cycle {cycle}"),
-                None => format!("'{name}' is stopped, and has no rows yet"),
-            }),
-            None => Err(Cause::user(format!(
-                "'{name}' is stopped, and its rows, which were in memory only, were lost when the database was opened \
-                 again; START MATERIALIZED VIEW {name} fills it with those that come"
-            ))),
-        });
-        let failed = failed.iter().filter(|(name, _)| names.contains(name.as_str()));
-        let failed = failed.map(|(name, why)| self.runtime().said_of_failed(name, why));
-        Ok(said.chain(failed).chain(at_gateways).collect::<Result<_, Cause>>()?)
-    }
-}
-
 impl Runtime {
-    /// The names of the queries that are stopped.
-    fn stopped_names(&self) -> Vec<String> {
-        self.running()
-            .iter()
-            .filter(|query| query.is_stopped())
-            .map(|query| query.identity.kept.name.clone())
-            .collect()
-    }
-
-    /// The outputs of queries that have failed or could not be started, each with the reason.
-    fn failed_outputs(&self) -> Vec<(String, String)> {
-        let failed = self.running().into_iter().filter(|query| query.state() == QueryState::Failed);
-        let outputs = failed.flat_map(|query| {
-            let why = query.report("").problem.unwrap_or_default();
-            query.outputs().iter().map(|output| (output.clone(), why.clone())).collect::<Vec<_>>()
-        });
-        outputs.chain(self.not_started()).chain(self.starting()).collect()
-    }
-
-    /// The outputs of queries that are being opened: a query over a view must not take it for one to be computed.
-    fn starting(&self) -> Vec<(String, String)> {
-        let entries = self.entries();
-        let opened = entries.values().filter(|entry| entry.started().is_none());
-        let outputs = opened.flat_map(|entry| entry.outputs().to_vec());
-        let outputs = outputs.filter(|output| self.running_view(output).is_none());
-        outputs.map(|output| (output, "it is being started; try again".to_owned())).collect()
-    }
-
-    /// What is to be said about the rows of a view whose query has failed.
-    fn said_of_failed(&self, name: &str, why: &str) -> Result<String, Cause> {
-        let rows = self.running_view(name);
-        let cycle = rows.as_ref().map(|view| view.store().latest().cycle());
-        match cycle {
-            Some(Some(cycle)) => {
-                Ok(format!("'{name}' has failed, and its rows are those after cycle {cycle}: {why}"))
-            }
-            Some(None) => Ok(format!("'{name}' has failed before it had rows: {why}")),
-            None => Err(Cause::operation(format!("'{name}' has no rows to read: {why}"))),
-        }
-    }
-
     /// The pipeline of a query that was started before, as its definitions are now.
     pub(crate) fn pipeline_of(&self, kept: &StartedQuery) -> Result<Pipeline, Cause> {
         let settings = self.settings_of(kept)?;
@@ -235,7 +35,7 @@ impl Runtime {
     }
 
     /// Lets a query that has ended continue. If that fails, it stays as it was.
-    fn continue_stopped(
+    pub(super) fn continue_stopped(
         &self,
         old: &Arc<NamedQuery>,
         kept: StartedQuery,
@@ -259,7 +59,7 @@ impl Runtime {
     }
 
     /// Does what is left of a stop once the query has ended. Until then, nobody else changes it.
-    fn stop_later(&self, query: Arc<NamedQuery>, change: Change) -> Result<(), Cause> {
+    pub(super) fn stop_later(&self, query: Arc<NamedQuery>, change: Change) -> Result<(), Cause> {
         let runtime = self.downgrade();
         let wait = move || {
             let _change = change;
@@ -285,7 +85,7 @@ impl Runtime {
     }
 
     /// The journal keeps what a query needs that is stopped, and its views are read as they are.
-    fn keep_stopped(&self, query: &NamedQuery) {
+    pub(super) fn keep_stopped(&self, query: &NamedQuery) {
         let folder = self.settings_of(&query.identity.kept).map(|settings| settings.journal);
         let kept = folder.and_then(|folder| {
             folder.map_or(Ok(()), |folder| self.clock().keep_for(query.clock_name(), &folder))
@@ -350,23 +150,5 @@ fn described(kept: &KeptRows) -> String {
         )
     } else {
         format!("the journal keeps {} rows {from} for it", kept.rows)
-    }
-}
-
-fn does_not_run(name: &str) -> Cause {
-    Cause::user(format!(
-        "'{name}' is defined, but no query was started for it alone, so there is nothing to stop"
-    ))
-}
-
-/// Waits until a query has ended in order; false if the statement was cancelled meanwhile.
-fn has_ended(query: &NamedQuery, is_cancelled: &dyn Fn() -> bool) -> bool {
-    loop {
-        if query.wait_for(LOOK).is_some() {
-            return true;
-        }
-        if is_cancelled() {
-            return false;
-        }
     }
 }

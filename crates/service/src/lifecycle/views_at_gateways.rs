@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use tidemill_engine::Cause;
 
-use super::own_tables::own_tables;
+use crate::Runtime;
 use crate::catalog::record::{CatalogRecord, StartedQuery};
 use crate::gateways::{Gateway, GatewaySettings, Gateways, SOCKET, StatusTables};
+use crate::runtime::own_tables::own_tables;
 use crate::runtime::query_at_gateways::QueryAtGateways;
-use crate::{Runtime, Session};
 
 /// How long a definition waits for a new gateway.
 const BEGIN_TIME: Duration = Duration::from_secs(60);
@@ -108,7 +108,11 @@ impl Runtime {
     }
 
     /// Runs a view at its gateways. It runs again when they or the server are started again.
-    fn run_at_gateways(&self, query: StartedQuery, is_cancelled: &dyn Fn() -> bool) -> Result<(), Cause> {
+    pub(super) fn run_at_gateways(
+        &self,
+        query: StartedQuery,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<(), Cause> {
         let view = query.name.clone();
         self.kept_catalog().started(query.clone())?;
         self.note_at_gateways(query.clone());
@@ -225,32 +229,6 @@ impl Runtime {
             std::iter::once(CatalogRecord::Started(query)).chain(stopped)
         });
         (definitions.map(CatalogRecord::Definition).chain(queries).collect(), catalog.version())
-    }
-}
-
-impl Session {
-    /// Runs a view at its gateways, with the settings of this session; see [`Runtime::is_at_gateways`].
-    ///
-    /// # Errors
-    /// If a gateway does not begin, or cannot run its part: it tries again each time that it is started.
-    pub fn start_at_gateways(&self, view: &str) -> Result<(), Cause> {
-        self.runtime().run_at_gateways(self.query_for_gateways(view, None), &self.is_cancelled_from_here())
-    }
-
-    /// What the log is to say of a view at gateways that is started with the settings of this session. In the journal of each
-    /// gateway it has a folder of this name.
-    pub(super) fn query_for_gateways(&self, view: &str, folder: Option<&str>) -> StartedQuery {
-        let runtime = self.runtime();
-        let mut settings = self.settings().clone();
-        let own = runtime.query_folder(view);
-        let own = own.map(|own| folder.map_or(own.clone(), |folder| own.with_file_name(folder)));
-        settings.journal = own.or(settings.journal);
-        StartedQuery {
-            name: view.to_owned(),
-            outputs: vec![view.to_owned()],
-            settings: settings.encode_beside(runtime.defaults()),
-            is_strict: self.is_strict(),
-        }
     }
 }
 

@@ -7,6 +7,7 @@ pub(super) mod entry;
 pub(super) mod execution;
 pub(super) mod gateway_changes;
 pub(super) mod outputs;
+pub(super) mod own_tables;
 pub(super) mod past_query;
 pub(super) mod plan_report;
 pub(super) mod planned_query;
@@ -22,6 +23,7 @@ pub(super) mod row_stream;
 pub(super) mod subscription;
 pub(super) mod unread;
 pub(super) mod users;
+pub(super) mod view_notices;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -33,6 +35,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tidemill_engine::{Cause, DatabaseClock, Recovered, set_aside};
 use tidemill_sql::{Catalog, Explained, GatewayPlace, Planner, QueryStatus, Settings, ViewHandle, closest};
 
+use self::cancellation::Cancellation;
 use self::entry::Entry;
 use self::execution::Execution;
 use self::plan_report::PlanReport;
@@ -171,6 +174,12 @@ impl Runtime {
     /// Whether nothing may be started any more. It changes while the entries are locked.
     pub(crate) fn is_closing(&self) -> bool {
         self.shared.is_closing.load(Ordering::SeqCst)
+    }
+
+    /// Returns whether a session is cancelled from here on, or the database closed.
+    pub(crate) fn is_cancelled_from_here(&self, cancellation: &Cancellation) -> impl Fn() -> bool + use<> {
+        let (runtime, cancellation) = (self.clone(), cancellation.of_statement());
+        move || cancellation.is_cancelled() || runtime.is_closing()
     }
 
     /// Its definitions outlive the process: relative paths in those that come are in a folder.

@@ -8,7 +8,7 @@ use crate::runtime::query_state::QueryState;
 use crate::runtime::report::QueryReport;
 
 /// The tables of a runtime of this process, which has this name as a gateway.
-pub(super) fn own_tables(runtime: &Runtime, gateway: &str) -> StatusTables {
+pub(crate) fn own_tables(runtime: &Runtime, gateway: &str) -> StatusTables {
     let reports = runtime.reports();
     let place = [gateway.to_owned(), std::process::id().to_string()];
     StatusTables {

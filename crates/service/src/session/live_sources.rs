@@ -7,28 +7,26 @@ use tidemill_sql::Prepared;
 use crate::Session;
 use crate::runtime::planned_query::Query;
 
-impl Session {
-    /// A planned query, which can be started.
-    ///
-    /// # Errors
-    /// If it would open a source that the session may not open.
-    pub(crate) fn query(&self, prepared: Prepared) -> Result<Query, Cause> {
-        let (cancellation, unread) = (self.cancellation(), self.unread_rows());
-        let live = prepared.live_sources(self.runtime().clock());
-        let unopened = live.iter().find(|(_, is_read)| !is_read).map(|(name, _)| *name);
-        if let Some(name) = unopened.filter(|_| !self.opens_sources()) {
-            return Err(may_not_open(name));
-        }
-        let shared: Vec<&str> = live.iter().filter(|(_, is_read)| *is_read).map(|(name, _)| *name).collect();
-        let notice = (!shared.is_empty()).then(|| {
+/// Returns a planned query, which can be started.
+///
+/// # Errors
+/// If it would open a source that the session may not open.
+pub(super) fn query(session: &Session, prepared: Prepared) -> Result<Query, Cause> {
+    let (cancellation, unread) = (session.cancellation(), session.unread_rows());
+    let live = prepared.live_sources(session.runtime().clock());
+    let unopened = live.iter().find(|(_, is_read)| !is_read).map(|(name, _)| *name);
+    if let Some(name) = unopened.filter(|_| !session.opens_sources()) {
+        return Err(may_not_open(name));
+    }
+    let shared: Vec<&str> = live.iter().filter(|(_, is_read)| *is_read).map(|(name, _)| *name).collect();
+    let notice = (!shared.is_empty()).then(|| {
             format!(
                 "the rows of {} go to the queries that run; this one sees those that come from now on, beside them",
                 shared.join(", ")
             )
         });
-        let clock = notice.is_some().then(|| self.runtime().clock().clone());
-        Ok(Query { prepared, cancellation, unread, is_strict: self.is_strict(), clock, notice })
-    }
+    let clock = notice.is_some().then(|| session.runtime().clock().clone());
+    Ok(Query { prepared, cancellation, unread, is_strict: session.is_strict(), clock, notice })
 }
 
 fn may_not_open(source: &str) -> Cause {

@@ -1,11 +1,10 @@
-//! One connection: its settings, its prepared statements, its cancellation.
+//! One connection: its settings, its transaction, its cancellation.
 
-pub(super) mod live_sources;
-pub(super) mod plans;
-pub(super) mod subscribing;
-pub(super) mod turns;
+mod dispatch;
+mod live_sources;
+mod plans;
+mod subscribing;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,21 +12,20 @@ use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::{
-    Catalog, Opened, OptionGroup, ParameterType, Pipeline, Planner, Reply as Planned, RowBatches, Settings,
-    ShowKind, Statement, StatementKind, closest,
+    Catalog, Opened, OptionGroup, ParameterType, Pipeline, Planner, RowBatches, Settings, ShowKind,
+    Statement, StatementKind, Turns,
 };
 
 use crate::catalog::transaction::Transaction;
-use crate::lifecycle::announcement::{announced, stays};
+use crate::lifecycle::gateway_lifecycle::GatewayLifecycle;
+use crate::lifecycle::query_lifecycle::QueryLifecycle;
+use crate::lifecycle::replacement::{Inherited, replaced_by};
 use crate::runtime::execution::Execution;
 use crate::runtime::planned_query::Query;
 use crate::runtime::readers::{SessionTurns, planning};
 use crate::runtime::subscription::Subscription;
 use crate::runtime::unread::UnreadRows;
 use crate::{Cancellation, Error, Runtime};
-
-/// The most prepared statements of a session.
-const PREPARED_MAX: usize = 1000;
 
 /// The result of a statement.
 pub enum Reply {
@@ -47,7 +45,7 @@ pub enum Reply {
     Changes(Box<Subscription>),
 }
 
-/// One connection to a [`Runtime`]: its settings, its prepared statements, its cancellation. Definitions are seen by all
+/// One connection to a [`Runtime`]: its settings, its transaction, its cancellation. Definitions are seen by all
 /// sessions of the runtime, settings by this one only.
 ///
 /// Dropping a session does not end what runs by name.
@@ -70,7 +68,6 @@ pub struct Session {
     runtime: Runtime,
     /// Plans against the version of the catalogue that the last statement found.
     pub(crate) planner: Planner,
-    prepared: BTreeMap<String, Statement>,
     cancellation: Cancellation,
     /// Its planner has the same.
     pub(crate) turns: Arc<SessionTurns>,
@@ -93,7 +90,6 @@ impl Session {
         Session {
             runtime: runtime.clone(),
             planner,
-            prepared: BTreeMap::new(),
             cancellation,
             turns,
             is_strict: false,
@@ -231,10 +227,35 @@ impl Session {
         self.cancellation.clone()
     }
 
-    /// Whether the session is cancelled from here on, or its database closed.
-    pub(crate) fn is_cancelled_from_here(&self) -> impl Fn() -> bool + use<> {
-        let (runtime, cancellation) = (self.runtime.clone(), self.cancellation.of_statement());
-        move || cancellation.is_cancelled() || runtime.is_closing()
+    /// The turns of its queries that are answered at once, with those of all sessions; for a planner that works for it.
+    pub fn turns(&self) -> Arc<dyn Turns> {
+        self.runtime.turns(&self.cancellation)
+    }
+
+    /// From now on, its queries ignore the first `requests` requests to cancel, and no others: a statement that has waited for its thread is
+    /// cancelled by what came meanwhile. Otherwise each query counts from its own beginning.
+    ///
+    /// ```
+    /// use tidemill_service::{Runtime, Session};
+    /// use tidemill_sql::Planner;
+    /// let session = Session::new(&Runtime::new(Planner::new()));
+    /// session.count_cancellations_after(session.cancellation().requests());
+    /// ```
+    pub fn count_cancellations_after(&self, requests: u32) {
+        self.turns.count_cancellations_after(requests);
+    }
+
+    /// What is called, on the thread that computes, when a query of its is planned and computed for some milliseconds already; once for each
+    /// query. Whoever answers many sessions on a few threads begins something else then.
+    ///
+    /// ```
+    /// use tidemill_service::{Runtime, Session};
+    /// use tidemill_sql::Planner;
+    /// let mut session = Session::new(&Runtime::new(Planner::new()));
+    /// session.set_when_long(Some(std::sync::Arc::new(|| println!("this takes long"))));
+    /// ```
+    pub fn set_when_long(&mut self, hook: Option<Arc<dyn Fn() + Send + Sync>>) {
+        self.turns.set_when_long(hook);
     }
 
     /// Rows that its client has not read, none yet. Whoever sends rows says how much of them there is; what waits within a
@@ -248,83 +269,6 @@ impl Session {
     pub fn rest(&mut self) {
         let nothing = self.planner.catalog().without_definitions();
         self.planner.set_catalog(nothing);
-    }
-
-    /// Executes a statement. A definition is added to the catalogue of the runtime; a query is planned and can then be
-    /// started.
-    ///
-    /// # Errors
-    /// The error, with its place.
-    pub fn execute(&mut self, statement: &Statement) -> Result<Reply, Error> {
-        self.has_defined = false;
-        self.check_gateways(statement)?;
-        if let StatementKind::ExplainOutput(name) = &statement.kind
-            && let Some(text) = self.runtime.explain_output(name.as_str())
-        {
-            return Ok(Reply::Text(text));
-        }
-        if let StatementKind::Subscribe(name) = &statement.kind {
-            return Ok(Reply::Changes(Box::new(self.subscribe(name, statement)?)));
-        }
-        match &statement.kind {
-            StatementKind::Stop(_) | StatementKind::Start(_) => {
-                return Ok(Reply::Done(self.stop_or_start(statement)?));
-            }
-            StatementKind::Alter(alter) => return Ok(Reply::Done(self.alter(statement, alter)?)),
-            StatementKind::Query(..) => drop(self.stopped_views(statement)?),
-            _ => {}
-        }
-        if let Some((explained, alter)) = Session::explained_alter(statement) {
-            return Ok(Reply::Text(self.explain_alter(explained, alter)?));
-        }
-        if let StatementKind::Explain { analyze: false, statement: explained, .. } = &statement.kind
-            && self.replaces(explained).is_some()
-        {
-            let replacement = self.describe_replacement(explained)?;
-            self.refresh();
-            let Planned::Text(plan) = self.planner.execute(statement)? else {
-                return Err(Cause::bug("a definition is explained by a text").into());
-            };
-            return Ok(Reply::Text(format!("{plan}\n{replacement}")));
-        }
-        let turns = Arc::clone(&self.turns);
-        let planned = if !statement.kind.is_definition() {
-            let _planning = planning(&turns, statement)?;
-            self.refresh();
-            self.planner.execute(statement)?
-        } else {
-            let announced = if self.runs_definitions {
-                announced(&statement.kind, &self.runtime, self.planner.settings(), self.is_strict)
-            } else {
-                None
-            };
-            let is_cancelled = self.is_cancelled_from_here();
-            let (planner, has_defined) = (&mut self.planner, &mut self.has_defined);
-            let planned = self.runtime.define(&statement.kind, announced, &is_cancelled, |catalog| {
-                *has_defined = !stays(&statement.kind, &catalog);
-                planner.set_catalog(catalog);
-                let planned = planner.execute(statement)?;
-                Ok((planned, planner.catalog().clone()))
-            })?;
-            self.runtime.keep_deadlines(&statement.kind);
-            planned
-        };
-        self.reply(planned)
-    }
-
-    /// What was planned, with what is needed to start it.
-    ///
-    /// # Errors
-    /// If it would open a source that the session may not open.
-    pub(crate) fn reply(&self, planned: Planned) -> Result<Reply, Error> {
-        Ok(match planned {
-            Planned::Done(text) => Reply::Done(text),
-            Planned::Rows(rows) => Reply::Rows(rows),
-            Planned::Batches(batches) => Reply::Batches(batches),
-            Planned::Text(text) => Reply::Text(text),
-            Planned::Query(prepared) => Reply::Query(self.query(*prepared)?),
-            Planned::Analyze(prepared) => Reply::Analyze(self.query(*prepared)?),
-        })
     }
 
     /// The types of a statement's parameters: those that are given, otherwise those that the statement implies, otherwise
@@ -344,7 +288,7 @@ impl Session {
     /// The error, with its place.
     pub fn columns(&mut self, statement: &Statement) -> Result<Option<SchemaRef>, Error> {
         if let StatementKind::Subscribe(name) = &statement.kind {
-            return Ok(Some(self.subscribed_columns(name, statement)?));
+            return Ok(Some(subscribing::columns(&self.runtime, name, statement)?));
         }
         let turns = Arc::clone(&self.turns);
         let _planning = planning(&turns, statement)?;
@@ -358,39 +302,6 @@ impl Session {
         let (changes, catalog) = self.catalog_at();
         self.planner.set_catalog(catalog);
         changes
-    }
-
-    /// Keeps a statement under a name, to be executed any number of times. It is planned each time, against the version of
-    /// the catalogue of that moment.
-    ///
-    /// # Errors
-    /// If there are too many.
-    pub fn prepare(&mut self, name: &str, statement: Statement) -> Result<(), Error> {
-        if self.prepared.len() >= PREPARED_MAX && !self.prepared.contains_key(name) {
-            let message =
-                format!("the session already has {PREPARED_MAX} prepared statements; deallocate some first");
-            return Err(Cause::resource(message).into());
-        }
-        self.prepared.insert(name.to_owned(), statement);
-        Ok(())
-    }
-
-    /// Executes a prepared statement.
-    ///
-    /// # Errors
-    /// If there is none of this name, and as [`execute`](Session::execute).
-    pub fn execute_prepared(&mut self, name: &str) -> Result<Reply, Error> {
-        let Some(statement) = self.prepared.get(name).cloned() else {
-            let hint = closest(name, self.prepared.keys().map(String::as_str));
-            let hint = hint.map_or(String::new(), |meant| format!("; did you mean '{meant}'?"));
-            return Err(Cause::user(format!("there is no prepared statement '{name}'{hint}")).into());
-        };
-        self.execute(&statement)
-    }
-
-    /// Forgets a prepared statement; whether there was one.
-    pub fn deallocate(&mut self, name: &str) -> bool {
-        self.prepared.remove(name).is_some()
     }
 
     /// Everything that the sinks and materialized views of the catalogue request, planned to run together with the settings
@@ -417,30 +328,80 @@ impl Session {
     /// # Errors
     /// As `pipeline_of`.
     pub fn pipeline_by_itself(&mut self, name: &str) -> Result<Pipeline, Error> {
-        let base = self.settings().journal.clone();
-        self.settings_mut().journal = self.runtime.query_folder(name).or_else(|| base.clone());
-        let pipeline = self.pipeline_of(&[name]);
-        self.settings_mut().journal = base;
-        pipeline
+        self.lifecycle().pipeline_by_itself(name)
     }
 
-    /// What a statement defines in a version of the catalogue, planned to run with the settings of this session and a journal in a
-    /// folder; and the next version.
-    pub(crate) fn plan_replaced(
-        &mut self,
-        statement: &Statement,
-        name: &str,
-        folder: Option<&Path>,
-        catalog: Catalog,
-    ) -> Result<(Pipeline, Catalog), Error> {
-        let planner = &mut self.planner;
-        planner.set_catalog(catalog);
-        planner.execute(statement)?;
-        let before = planner.settings().journal.clone();
-        planner.settings_mut().journal = folder.map(Path::to_owned).or_else(|| before.clone());
-        let pipeline = planner.pipeline_of(&[name]);
-        planner.settings_mut().journal = before;
-        Ok((pipeline?, planner.catalog().clone()))
+    /// Returns what starts, stops, replaces and alters queries with the settings of this session.
+    pub(crate) fn lifecycle(&mut self) -> QueryLifecycle<'_> {
+        let (runtime, cancellation) = (&self.runtime, &self.cancellation);
+        QueryLifecycle { runtime, planner: &mut self.planner, cancellation, is_strict: self.is_strict }
+    }
+
+    /// The same for views with parts at gateways.
+    fn lifecycle_at_gateways(&self) -> GatewayLifecycle<'_> {
+        let (runtime, cancellation) = (&self.runtime, &self.cancellation);
+        GatewayLifecycle { runtime, settings: self.settings(), cancellation, is_strict: self.is_strict }
+    }
+
+    /// Returns the view or sink that a statement replaces, if a query writes to it that was started for it alone.
+    pub fn replaces<'a>(&self, statement: &'a Statement) -> Option<&'a str> {
+        replaced_by(&self.runtime, statement)
+    }
+
+    /// Executes a statement that [replaces](Session::replaces) a view or sink, and lets a query with the new definition take the
+    /// place of the one that runs. A view is read as it was until the new query has caught up; then its new rows are read, and
+    /// the old query ends. If anything fails before that, or the session is cancelled, all stays as it was.
+    ///
+    /// # Errors
+    /// The error, with its place; or why the new query cannot take the place.
+    ///
+    /// ```
+    /// use tidemill_service::{Inherited, Runtime, Session};
+    /// use tidemill_sql::{Planner, parse};
+    /// let runtime = Runtime::new(Planner::new());
+    /// let mut session = Session::new(&runtime);
+    /// let statement = |text: &str| parse(text, "example").unwrap().remove(0);
+    /// session.execute(&statement("CREATE MATERIALIZED VIEW n AS SELECT value FROM sequence(rate => 100)")).unwrap();
+    /// let pipeline = session.pipeline_of(&["n"]).unwrap();
+    /// runtime.start("n", pipeline, false).unwrap();
+    /// let again = statement("CREATE OR REPLACE MATERIALIZED VIEW n AS SELECT value + 1 AS m FROM sequence(rate => 100)");
+    /// assert_eq!(session.replaces(&again), Some("n"));
+    /// assert_eq!(session.replace(&again).unwrap(), Inherited::Nothing);
+    /// assert_eq!(runtime.views("n").unwrap()[0].read().unwrap().schema().field(0).name(), "m");
+    /// ```
+    pub fn replace(&mut self, statement: &Statement) -> Result<Inherited, Error> {
+        self.lifecycle().replace(statement)
+    }
+
+    /// Returns whether a statement replaces a view with parts at gateways.
+    pub fn replaces_at_gateways(&self, statement: &Statement) -> bool {
+        self.lifecycle_at_gateways().replaces(statement)
+    }
+
+    /// Executes a statement that [replaces](Session::replaces_at_gateways) a view, at all gateways that have parts of it or at none.
+    /// Returns what becomes of its rows at each.
+    ///
+    /// # Errors
+    /// The error, with its place; or why a gateway cannot replace its part.
+    pub fn replace_at_gateways(&mut self, statement: &Statement) -> Result<String, Error> {
+        self.lifecycle_at_gateways().replace(statement)
+    }
+
+    /// Runs a view at its gateways, with the settings of this session; see [`Runtime::is_at_gateways`].
+    ///
+    /// # Errors
+    /// If a gateway does not begin, or cannot run its part: it tries again each time that it is started.
+    pub fn start_at_gateways(&self, view: &str) -> Result<(), Cause> {
+        self.lifecycle_at_gateways().start(view)
+    }
+
+    /// Returns what is to be said about the rows of a query's answer: which of the materialized views that it reads are stopped, or have
+    /// failed.
+    ///
+    /// # Errors
+    /// If the rows of one of them are not there.
+    pub fn stopped_views(&self, statement: &Statement) -> Result<Vec<String>, Error> {
+        Ok(self.runtime.notices_of_views(statement)?)
     }
 
     /// Starts a pipeline that this session waits for.

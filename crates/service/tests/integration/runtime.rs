@@ -357,23 +357,17 @@ fn a_strict_query_stops_at_the_first_row_that_cannot_be_used() {
 }
 
 #[test]
-fn prepared_statements_are_planned_when_they_are_executed() {
+fn a_statement_is_planned_each_time_that_it_is_executed() {
     let runtime = runtime();
     let (mut one, mut other) = (Session::new(&runtime), Session::new(&runtime));
     let statement = parse("SELECT value FROM v ORDER BY value", "test.sql").unwrap().remove(0);
-    one.prepare("all", statement).unwrap();
-    assert!(matches!(one.execute_prepared("all"), Err(Error::Statement(_))), "there is no v yet");
+    assert!(matches!(one.execute(&statement), Err(Error::Statement(_))), "there is no v yet");
     for count in [1, 2] {
         define(
             &mut other,
             &format!("CREATE OR REPLACE VIEW v AS SELECT value FROM sequence(count => {count})"),
         );
-        let Ok(Reply::Query(query)) = one.execute_prepared("all") else { panic!("it is a query") };
+        let Ok(Reply::Query(query)) = one.execute(&statement) else { panic!("it is a query") };
         assert_eq!(query.stream().unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>(), count);
     }
-    let Err(Error::Query(missing)) = other.execute_prepared("all") else {
-        panic!("it belongs to one session")
-    };
-    assert_eq!(missing.to_string(), "there is no prepared statement 'all'");
-    assert!(one.deallocate("all") && !one.deallocate("all"));
 }
