@@ -16,7 +16,7 @@ use super::feed_start::FeedStart;
 use super::guard::JournalGuard;
 use super::maintenance::Maintained;
 use super::protocol::Commits;
-use super::recovery::{Recoverer, Recovered, Recovery};
+use super::recovery::{Recovered, Recoverer, Recovery};
 use super::replacement::PendingTakeover;
 use super::{Durability, DurableSource, SyncPolicy};
 

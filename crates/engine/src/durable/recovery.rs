@@ -108,9 +108,7 @@ impl Recoverer<'_> {
         let reaches: Vec<JournaledRange> = self.streams.iter().map(reach).collect();
         let floor = floor(journal, names)?;
         let stored = match RecoveryInput::snapshot_max(&of_earlier_runs(&sinks, kept.as_ref())) {
-            _ if sinks.iter().any(|place| place.is_away) => {
-                earliest(journal, cuts.start(), &reaches, floor)?
-            }
+            _ if sinks.iter().any(|place| place.is_away) => earliest(journal, cuts.start(), &reaches, floor)?,
             Some(cycle) => journal.snapshots().newest(Some(cycle))?,
             None => None,
         };

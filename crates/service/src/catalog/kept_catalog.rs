@@ -8,8 +8,8 @@ use tidemill_engine::Cause;
 use tidemill_sql::{Catalog, Definition, GatewayRows, ViewHandle};
 use tidemill_store::remote::Endpoint;
 
-use crate::catalog::kept_plans::KeptPlans;
 use crate::catalog::log::CatalogLog;
+use crate::catalog::plan_cache::PlanCache;
 use crate::catalog::record::{CatalogRecord, StartedQuery};
 use crate::catalog::user::{User, Users};
 use crate::error::Error;
@@ -27,7 +27,7 @@ pub(crate) struct KeptCatalog {
     /// Taken as `versions` is.
     users: Mutex<Users>,
     /// Of queries against `readable`.
-    plans: KeptPlans,
+    plans: PlanCache,
 }
 
 struct Versions {
@@ -89,7 +89,7 @@ impl KeptCatalog {
         let gateways = has_gateways.then(BTreeMap::new);
         let (readable, views) = (catalog.clone(), BTreeMap::new());
         let mut versions = Versions { readable, defined: catalog, changes: 0, views, gateways };
-        let plans = KeptPlans::default();
+        let plans = PlanCache::default();
         plans.begin(versions.attach());
         let log = Log {
             log,
@@ -131,7 +131,7 @@ impl KeptCatalog {
     }
 
     /// The plans of queries against it.
-    pub fn plans(&self) -> &KeptPlans {
+    pub fn plans(&self) -> &PlanCache {
         &self.plans
     }
 

@@ -2,8 +2,8 @@
 
 pub(super) mod change;
 pub(super) mod kept_catalog;
-pub(super) mod kept_plans;
 pub(super) mod log;
+pub(super) mod plan_cache;
 pub(super) mod record;
 pub(super) mod transaction;
 pub(super) mod user;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::{KeptPlan, Parameter, ParameterType, Planner, Statement, StatementKind};
 
-use crate::catalog::kept_plans::Planned;
+use crate::catalog::plan_cache::Planned;
 use crate::runtime::readers::planning;
 use crate::{Error, Reply, Session};
 

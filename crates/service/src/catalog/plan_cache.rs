@@ -13,7 +13,7 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 
 /// The plans of queries against one version of the catalogue, for all sessions. The ones that were used least recently go first.
 #[derive(Default)]
-pub(crate) struct KeptPlans(Mutex<State>);
+pub(crate) struct PlanCache(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -53,7 +53,7 @@ impl Planned {
     }
 }
 
-impl KeptPlans {
+impl PlanCache {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock()
     }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     /// Asks for a plan; whether it had to be made.
-    fn is_made(plans: &KeptPlans, version: u64, text: &str) -> bool {
+    fn is_made(plans: &PlanCache, version: u64, text: &str) -> bool {
         let mut is_made = false;
         let made = plans.get::<()>(version, &planned(text), || {
             is_made = true;
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_plan_is_made_once_for_each_version_of_the_catalogue() {
-        let plans = KeptPlans::default();
+        let plans = PlanCache::default();
         let one = "SELECT 1 AS one";
         plans.begin(4);
         assert!(is_made(&plans, 4, one));
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_plans_that_were_used_least_recently_go_first() {
-        let plans = KeptPlans::default();
+        let plans = PlanCache::default();
         plans.begin(1);
         let text = |number: usize| format!("SELECT {number} AS n");
         assert!((0..PLANS_MAX).all(|number| is_made(&plans, 1, &text(number))));
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn that_a_query_has_no_plan_to_keep_is_kept_too() {
-        let plans = KeptPlans::default();
+        let plans = PlanCache::default();
         plans.begin(1);
         let mut asked = 0;
         for _ in 0..2 {
