@@ -3,7 +3,7 @@
 use tidemill_engine::{Cause, MemoryAccount, MemoryBudget};
 use tidemill_sql::Catalog;
 
-use crate::catalog::kept_catalog::KeptCatalog;
+use crate::catalog::catalog_store::CatalogStore;
 
 /// The transaction of a session, if there is one.
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl Transaction {
     }
 
     /// The catalogue that the next query reads, and how often it had changed by then.
-    pub fn catalog(&mut self, kept: &KeptCatalog) -> (u64, Catalog) {
+    pub fn catalog(&mut self, kept: &CatalogStore) -> (u64, Catalog) {
         if let Progress::Begun = self.progress {
             let (changes, catalog) = kept.readable_at();
             self.progress = Progress::Reading(changes, Box::new(catalog.at_one_cycle()));

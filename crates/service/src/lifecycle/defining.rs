@@ -37,7 +37,7 @@ impl Runtime {
             let ended = outputs.iter().map(|output| self.queries_that_end_with(output));
             ended.collect::<Result<Vec<_>, _>>().map(|ended| ended.concat())
         };
-        let (defined, ended) = self.kept_catalog().define(announced, plan, check)?;
+        let (defined, ended) = self.catalog_store().define(announced, plan, check)?;
         for name in &ended {
             let entry = self.entries().remove(name);
             if let Some(Entry::Started(query)) = entry {

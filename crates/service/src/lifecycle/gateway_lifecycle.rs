@@ -57,7 +57,7 @@ impl GatewayLifecycle<'_> {
             Some(query) if query.is_stopped => {}
             Some(_) => {
                 // From here on it stays stopped, whichever process ends.
-                runtime.kept_catalog().stopped(view)?;
+                runtime.catalog_store().stopped(view)?;
                 runtime.set_stopped_at_gateways(view, true);
             }
         }
@@ -74,7 +74,7 @@ impl GatewayLifecycle<'_> {
         };
         let _change = runtime.changes().begin(view, "started")?;
         if query.is_stopped {
-            runtime.kept_catalog().started(query.query)?;
+            runtime.catalog_store().started(query.query)?;
             runtime.set_stopped_at_gateways(view, false);
         }
         self.at_each_gateway(view, &Order::Start(view.to_owned()))
@@ -232,10 +232,10 @@ impl GatewayLifecycle<'_> {
             }
         };
         if replacement.stays_stopped {
-            return runtime.kept_catalog().redefine(&[], plan);
+            return runtime.catalog_store().redefine(&[], plan);
         }
         let query = self.query_for_gateways(&replacement.query.name, folder.as_deref());
-        runtime.kept_catalog().replace(query.clone(), &[], plan)?;
+        runtime.catalog_store().replace(query.clone(), &[], plan)?;
         runtime.note_at_gateways(query);
         Ok(())
     }

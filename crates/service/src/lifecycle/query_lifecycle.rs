@@ -82,7 +82,7 @@ impl QueryLifecycle<'_> {
             QueryState::Running | QueryState::Ending | QueryState::Failed => {}
         }
         // From here on it stays stopped, whenever the process ends.
-        runtime.kept_catalog().stopped(name)?;
+        runtime.catalog_store().stopped(name)?;
         query.stop_for_now();
         if !has_ended(&query, &is_cancelled) {
             runtime.stop_later(query, change)?;

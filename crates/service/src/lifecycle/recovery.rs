@@ -6,7 +6,7 @@ use std::path::Path;
 use tidemill_engine::{Cause, DatabaseClock, RING_BYTES_MAX, inspect};
 use tidemill_sql::{Definition, GatewayPlace, Pipeline, Planner, Settings, StatementKind, parse};
 
-use crate::catalog::kept_catalog::Start;
+use crate::catalog::catalog_store::Start;
 use crate::catalog::log::CatalogLog;
 use crate::catalog::record::{CatalogRecord, StartedQuery};
 use crate::catalog::user::Users;
@@ -60,7 +60,7 @@ impl Runtime {
     ) -> Result<Runtime, Cause> {
         let (runtime, Started { running: queries, stopped, begun, ever }) =
             Runtime::with_definitions(planner, log, clock)?;
-        begun.iter().for_each(|name| runtime.kept_catalog().note_begun(name));
+        begun.iter().for_each(|name| runtime.catalog_store().note_begun(name));
         let (queries, stopped) = runtime.without_those_at_gateways(queries, stopped);
         let all: Vec<StartedQuery> = queries.iter().chain(&stopped).cloned().collect();
         runtime.check_known(&ever)?;
@@ -92,10 +92,10 @@ impl Runtime {
         let (runtime, Started { running, stopped, .. }) = Runtime::with_definitions(planner, log, clock)?;
         runtime.set_idle();
         for query in &stopped {
-            runtime.kept_catalog().note_stopped(query.name.clone());
+            runtime.catalog_store().note_stopped(query.name.clone());
         }
         for query in &running {
-            runtime.kept_catalog().note_started(query.name.clone());
+            runtime.catalog_store().note_started(query.name.clone());
         }
         for query in running.into_iter().chain(stopped) {
             let name = &query.name;
@@ -157,9 +157,9 @@ impl Runtime {
             for query in at_gateways {
                 let name = query.name.clone();
                 if is_stopped {
-                    self.kept_catalog().note_stopped(name);
+                    self.catalog_store().note_stopped(name);
                 } else {
-                    self.kept_catalog().note_started(name);
+                    self.catalog_store().note_started(name);
                 }
                 self.at_gateways().push(QueryAtGateways { query, is_stopped });
             }
@@ -169,7 +169,7 @@ impl Runtime {
     }
 
     fn start_again(&self, query: StartedQuery) {
-        let start = self.kept_catalog().note_started(query.name.clone());
+        let start = self.catalog_store().note_started(query.name.clone());
         let clock_name = query.name.clone();
         self.restart(query, clock_name, start);
     }
@@ -187,8 +187,8 @@ impl Runtime {
             }
             let query = NewQuery { kept, clock_name, pipeline, is_new: false };
             self.start_with(query, |kept, views| {
-                self.kept_catalog().has_begun(&kept)?;
-                self.kept_catalog().attach(views);
+                self.catalog_store().has_begun(&kept)?;
+                self.catalog_store().attach(views);
                 Ok(start)
             })
         });
@@ -200,7 +200,7 @@ impl Runtime {
     /// Refuses to continue a query that has begun, but whose state is not there: it would begin once more, with a part of its
     /// rows.
     pub(crate) fn check_state(&self, kept: &StartedQuery, pipeline: &Pipeline) -> Result<(), Cause> {
-        let Some(folder) = pipeline.journal().filter(|_| self.kept_catalog().is_begun(&kept.name)) else {
+        let Some(folder) = pipeline.journal().filter(|_| self.catalog_store().is_begun(&kept.name)) else {
             return Ok(());
         };
         let is_there = folder.is_dir() && inspect::query(folder)?.is_some();
@@ -215,7 +215,7 @@ impl Runtime {
                 continue;
             };
             query.abandon();
-            query.views.iter().for_each(|view| self.kept_catalog().detach(view.name()));
+            query.views.iter().for_each(|view| self.catalog_store().detach(view.name()));
             let Identity { kept, clock_name, computation } = &query.identity;
             let (kept, clock_name) = (kept.clone(), clock_name.clone());
             self.note_failed(Identity { kept, clock_name, computation: computation.clone() }, cause);

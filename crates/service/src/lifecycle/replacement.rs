@@ -186,7 +186,7 @@ impl QueryLifecycle<'_> {
         let old = runtime.query(name)?;
         let folder = runtime.settings_of(&old.identity.kept)?.journal;
         let views: Vec<ViewHandle> = runtime.running_view(name).into_iter().collect();
-        runtime.kept_catalog().redefine(&views, |catalog| {
+        runtime.catalog_store().redefine(&views, |catalog| {
             self.plan_again(statement, name, (folder.as_deref(), &old.identity.computation), catalog)
         })
     }
@@ -286,7 +286,7 @@ impl QueryLifecycle<'_> {
         let computation = query.pipeline.computation().to_owned();
         old.abandon();
         let started = runtime.start_with(query, |kept, views| {
-            let kept = runtime.kept_catalog().replace(kept, views, |catalog| {
+            let kept = runtime.catalog_store().replace(kept, views, |catalog| {
                 self.plan_again(statement, &name, (folder, &computation), catalog)
             });
             kept.map_err(cause_of)
@@ -311,7 +311,7 @@ impl QueryLifecycle<'_> {
                     runtime.keep_stopped_as_it_was(old);
                 } else {
                     let kept = old.identity.kept.clone();
-                    let start = runtime.kept_catalog().note_started(name.clone());
+                    let start = runtime.catalog_store().note_started(name.clone());
                     runtime.restart(kept, old.clock_name().to_owned(), start);
                 }
                 cause.message = stays(&name, &cause.message).message;
@@ -379,7 +379,7 @@ impl QueryLifecycle<'_> {
         let runtime = self.runtime;
         let Identity { kept, computation, .. } = &new.identity;
         self.wait_for(new, old, &kept.name, is_finite)?;
-        let replaced = runtime.kept_catalog().replace(kept.clone(), &new.views, |catalog| {
+        let replaced = runtime.catalog_store().replace(kept.clone(), &new.views, |catalog| {
             self.plan_again(statement, &kept.name, (folder, computation), catalog)
         });
         replaced.map(drop).map_err(|error| {

@@ -6,7 +6,7 @@ use tidemill_engine::Cause;
 use tidemill_sql::{Pipeline, ViewHandle};
 
 use crate::Runtime;
-use crate::catalog::kept_catalog::Start;
+use crate::catalog::catalog_store::Start;
 use crate::catalog::record::StartedQuery;
 use crate::runtime::entry::Entry;
 use crate::runtime::query::{AtEnd, Identity, NamedQuery};
@@ -43,8 +43,8 @@ impl Runtime {
         let kept = self.to_be_kept(name, &pipeline, is_strict);
         let query = NewQuery::new(kept, pipeline, true);
         self.start_with(query, |kept, views| {
-            let start = self.kept_catalog().started(kept)?;
-            self.kept_catalog().attach(views);
+            let start = self.catalog_store().started(kept)?;
+            self.catalog_store().attach(views);
             Ok(start)
         })
     }
@@ -82,7 +82,7 @@ impl Runtime {
             Err(cause) => {
                 if let Some(start) = kept {
                     // What the log says to start again would not have started here.
-                    let _ = self.kept_catalog().ended(&name, start);
+                    let _ = self.catalog_store().ended(&name, start);
                 }
                 if is_new {
                     self.clock().forget(&clock_name);
@@ -128,7 +128,7 @@ impl Runtime {
         Box::new(move || {
             if let Some(runtime) = runtime().filter(|_| has_no_views) {
                 // If the log has failed, the next definition says so.
-                let _ = runtime.kept_catalog().ended(&name, start);
+                let _ = runtime.catalog_store().ended(&name, start);
                 runtime.clock().forget(&clock_name);
             }
         })

@@ -45,8 +45,8 @@ impl Runtime {
         self.check_state(&kept, &pipeline)?;
         let query = NewQuery { kept, clock_name, pipeline, is_new: false };
         let started = self.start_with(query, |kept, views| {
-            let start = self.kept_catalog().started(kept)?;
-            self.kept_catalog().attach(views);
+            let start = self.catalog_store().started(kept)?;
+            self.catalog_store().attach(views);
             Ok(start)
         });
         started.inspect_err(|_| {
@@ -78,7 +78,7 @@ impl Runtime {
 
     /// A query that was stopped has not been started: the journal keeps what it needs, and the log says that it is stopped.
     pub(crate) fn keep_stopped_as_it_was(&self, query: &Arc<NamedQuery>) {
-        if let Err(cause) = self.kept_catalog().still_stopped(&query.identity.kept.name) {
+        if let Err(cause) = self.catalog_store().still_stopped(&query.identity.kept.name) {
             warn!(query = query.identity.kept.name, reason = %cause, "the log cannot keep that a query is stopped");
         }
         self.keep_stopped(query);
@@ -102,13 +102,13 @@ impl Runtime {
         let current =
             views.iter().filter_map(|view| self.running_view(view.name()).or_else(|| Some(view.clone())));
         let stopped: Vec<ViewHandle> = current.map(|view| view.stopped()).collect();
-        self.kept_catalog().attach(&stopped);
+        self.catalog_store().attach(&stopped);
     }
 
     /// Restores a query that the log says to be stopped.
     pub(crate) fn bring_back_stopped(&self, kept: StartedQuery) {
         let name = kept.name.clone();
-        self.kept_catalog().note_stopped(name.clone());
+        self.catalog_store().note_stopped(name.clone());
         let planned = self.pipeline_of(&kept);
         let computation =
             planned.as_ref().map_or(String::new(), |pipeline| pipeline.computation().to_owned());

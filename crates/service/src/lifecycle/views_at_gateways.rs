@@ -33,7 +33,7 @@ impl Runtime {
             for name in self.defined_catalog().gateways_of(&query.query.name) {
                 if let Err(cause) = self.gateway(name) {
                     tracing::error!(gateway = name, %cause, "a gateway cannot be started");
-                    self.kept_catalog().endpoint(name).is_away(cause.to_string());
+                    self.catalog_store().endpoint(name).is_away(cause.to_string());
                 }
             }
         }
@@ -114,7 +114,7 @@ impl Runtime {
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<(), Cause> {
         let view = query.name.clone();
-        self.kept_catalog().started(query.clone())?;
+        self.catalog_store().started(query.clone())?;
         self.note_at_gateways(query.clone());
         let names = self.defined_catalog().gateways_of(&view).to_vec();
         let gateways = names.iter().map(|name| self.gateway(name)).collect::<Result<Vec<_>, Cause>>()?;
@@ -210,7 +210,7 @@ impl Runtime {
             let queries = runtime.queries_at_gateways().into_iter().filter(is_there);
             Some(runtime.records_for_gateway(0, queries))
         });
-        let endpoint = self.kept_catalog().endpoint(name);
+        let endpoint = self.catalog_store().endpoint(name);
         let command = move || command(&own, &within);
         let name = name.to_owned();
         self.start_for_all(move || Gateway::start(&name, folder, endpoint, command, beginning))

@@ -141,7 +141,7 @@ impl Iterator for GatewayChanges {
             if let Some(cause) = &self.ended {
                 return Some(Err(cause.clone()));
             }
-            let is_gone = !self.runtime.kept_catalog().has_parts(&self.view);
+            let is_gone = !self.runtime.catalog_store().has_parts(&self.view);
             self.ended = self.look().err();
             if is_gone {
                 // A gateway may have followed already, and says so.

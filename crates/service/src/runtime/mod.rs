@@ -45,8 +45,8 @@ use self::query_state::QueryState;
 use self::readers::Readers;
 use self::report::{Observed, QueryReport};
 use self::unread::UnreadBytes;
+use crate::catalog::catalog_store::CatalogStore;
 use crate::catalog::change::Changes;
-use crate::catalog::kept_catalog::KeptCatalog;
 use crate::catalog::log::{CatalogLog, MemoryCatalogLog};
 use crate::catalog::user::Users;
 use crate::gateways::Gateways;
@@ -64,7 +64,7 @@ pub struct Runtime {
 }
 
 struct RuntimeState {
-    catalog: KeptCatalog,
+    catalog: CatalogStore,
     /// The settings with which sessions begin.
     defaults: Settings,
     queries: Mutex<BTreeMap<String, Entry>>,
@@ -107,7 +107,7 @@ impl Runtime {
         let defaults = planner.settings().clone();
         let readers = Readers::new(defaults.readers_niceness);
         let has_gateways = defaults.gateways == GatewayPlace::Elsewhere;
-        let catalog = KeptCatalog::new(planner.into_catalog(), log, users, has_gateways);
+        let catalog = CatalogStore::new(planner.into_catalog(), log, users, has_gateways);
         Runtime {
             shared: Arc::new(RuntimeState {
                 catalog,
@@ -144,7 +144,7 @@ impl Runtime {
         &self.shared.clock
     }
 
-    pub(crate) fn kept_catalog(&self) -> &KeptCatalog {
+    pub(crate) fn catalog_store(&self) -> &CatalogStore {
         &self.shared.catalog
     }
 

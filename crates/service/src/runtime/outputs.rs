@@ -73,7 +73,7 @@ impl Runtime {
 
     /// The materialized view of this name, if it was started. Its rows stay when its query has ended.
     pub fn running_view(&self, name: &str) -> Option<ViewHandle> {
-        self.kept_catalog().view(name)
+        self.catalog_store().view(name)
     }
 
     /// The materialized views that were started, in the order of their names. Their rows stay when their queries have ended.
@@ -84,7 +84,7 @@ impl Runtime {
     /// assert!(Runtime::new(Planner::new()).running_views().is_empty());
     /// ```
     pub fn running_views(&self) -> Vec<ViewHandle> {
-        self.kept_catalog().views()
+        self.catalog_store().views()
     }
 
     /// Whether there will be more changes of a view that was started.

@@ -17,17 +17,17 @@ const USERS_MAX: usize = 10_000;
 impl Runtime {
     /// The users, by name.
     pub fn users(&self) -> Vec<User> {
-        self.kept_catalog().users().into_values().collect()
+        self.catalog_store().users().into_values().collect()
     }
 
     /// A user.
     pub fn user(&self, name: &str) -> Option<User> {
-        self.kept_catalog().user(name)
+        self.catalog_store().user(name)
     }
 
     /// Whether there are users: if so, everybody who connects is asked for a password.
     pub fn has_users(&self) -> bool {
-        self.kept_catalog().has_users()
+        self.catalog_store().has_users()
     }
 
     /// Adds a user. That there is one is in the catalogue's log when this returns.
@@ -47,7 +47,7 @@ impl Runtime {
     /// If there is one of this name, the name cannot be one, or the first user is not an owner.
     pub fn create_user(&self, user: User) -> Result<(), Cause> {
         check_name(&user.name)?;
-        self.kept_catalog().keep_user(&user.name.clone(), |users| {
+        self.catalog_store().keep_user(&user.name.clone(), |users| {
             if users.contains_key(&user.name) {
                 return Err(Cause::user(format!("user '{}' already exists; change it with ALTER USER", user.name)));
             }
@@ -69,7 +69,7 @@ impl Runtime {
     /// # Errors
     /// If there is no such user, or it is the last owner and would be none any more.
     pub fn alter_user(&self, name: &str, role: Option<Role>, verifier: Option<String>) -> Result<(), Cause> {
-        self.kept_catalog().keep_user(name, |users| {
+        self.catalog_store().keep_user(name, |users| {
             let mut user = users.get(name).cloned().ok_or_else(|| unknown(name, users))?;
             user.role = role.unwrap_or(user.role);
             user.verifier = verifier.unwrap_or(user.verifier);
@@ -85,7 +85,7 @@ impl Runtime {
     /// # Errors
     /// If there is no such user, or it is the last owner and there are others.
     pub fn drop_user(&self, name: &str) -> Result<(), Cause> {
-        self.kept_catalog().keep_user(name, |users| {
+        self.catalog_store().keep_user(name, |users| {
             if !users.contains_key(name) {
                 return Err(unknown(name, users));
             }

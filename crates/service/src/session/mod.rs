@@ -141,7 +141,7 @@ impl Session {
 
     /// As `catalog`, with the number of times that it had changed by then.
     fn catalog_at(&mut self) -> (u64, Catalog) {
-        self.transaction.catalog(self.runtime.kept_catalog())
+        self.transaction.catalog(self.runtime.catalog_store())
     }
 
     /// Its runtime.

@@ -89,8 +89,8 @@ impl Session {
         let Some(planned) = Planned::new(statement, kinds, self.opens_files()) else { return Ok(None) };
         let changes = self.refresh();
         let (runtime, turns) = (self.runtime().clone(), Arc::clone(&self.turns));
-        runtime.kept_catalog().plans().get(changes, &planned, || {
-            let (newest, catalog) = runtime.kept_catalog().readable_at();
+        runtime.catalog_store().plans().get(changes, &planned, || {
+            let (newest, catalog) = runtime.catalog_store().readable_at();
             // What a transaction reads is not to stay in memory for others.
             if newest != changes {
                 return Ok(None);

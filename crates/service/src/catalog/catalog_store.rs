@@ -21,7 +21,7 @@ const ATTEMPTS_MAX: usize = 8;
 ///
 /// Two locks, always taken in this order. `log` is held while records are added, so that they have one order; only those
 /// wait for it that add records, too. `versions` is held for no longer than it takes to copy or to exchange a version.
-pub(crate) struct KeptCatalog {
+pub(crate) struct CatalogStore {
     log: Mutex<Log>,
     versions: Mutex<Versions>,
     /// Taken as `versions` is.
@@ -84,8 +84,8 @@ fn endpoint_of(gateways: &mut BTreeMap<String, Arc<Endpoint>>, name: &str) -> Ar
     Arc::clone(gateways.entry(name.to_owned()).or_insert_with(new))
 }
 
-impl KeptCatalog {
-    pub fn new(catalog: Catalog, log: Box<dyn CatalogLog>, users: Users, has_gateways: bool) -> KeptCatalog {
+impl CatalogStore {
+    pub fn new(catalog: Catalog, log: Box<dyn CatalogLog>, users: Users, has_gateways: bool) -> CatalogStore {
         let gateways = has_gateways.then(BTreeMap::new);
         let (readable, views) = (catalog.clone(), BTreeMap::new());
         let mut versions = Versions { readable, defined: catalog, changes: 0, views, gateways };
@@ -100,7 +100,7 @@ impl KeptCatalog {
             announced: BTreeMap::new(),
         };
         let (log, versions, users) = (Mutex::new(log), Mutex::new(versions), Mutex::new(users));
-        KeptCatalog { log, versions, users, plans }
+        CatalogStore { log, versions, users, plans }
     }
 
     /// How readers know this gateway.
