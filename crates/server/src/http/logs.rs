@@ -44,7 +44,7 @@ fn begin(request: &Request<Incoming>, shared: &HttpState, identity: &Identity) -
     let forbidden = |report| Refusal { status: StatusCode::FORBIDDEN, report };
     let role = identity.role(runtime).map_err(forbidden)?;
     identity.check(role, Role::Owner).map_err(forbidden)?;
-    let wanted = Wanted::read(request)?;
+    let wanted = LogSelection::read(request)?;
     let log = shared.options.log.clone().ok_or_else(|| {
         let message = "the log of this process is not kept in memory";
         Refusal::new(StatusCode::NOT_FOUND, NOT_SUPPORTED, message)
@@ -64,14 +64,14 @@ fn begin(request: &Request<Incoming>, shared: &HttpState, identity: &Identity) -
 }
 
 /// Which records a client wants.
-struct Wanted {
+struct LogSelection {
     level: Level,
     after: Option<LogId>,
 }
 
-impl Wanted {
-    fn read(request: &Request<Incoming>) -> Result<Wanted, Refusal> {
-        let mut wanted = Wanted { level: Level::INFO, after: None };
+impl LogSelection {
+    fn read(request: &Request<Incoming>) -> Result<LogSelection, Refusal> {
+        let mut wanted = LogSelection { level: Level::INFO, after: None };
         let of_id = |id: &str| id.parse().map_err(|_| bad("after must be the id of a record"));
         for (name, value) in parameters(request.uri().query().unwrap_or_default())? {
             match name.as_str() {
@@ -104,7 +104,7 @@ fn is_stream(headers: &HeaderMap) -> bool {
 /// Who reads the log while it is written.
 struct Follower {
     log: KeptLog,
-    wanted: Wanted,
+    wanted: LogSelection,
     runtime: Runtime,
     identity: Identity,
 }

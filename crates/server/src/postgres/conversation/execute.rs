@@ -5,9 +5,9 @@ use tidemill_service::Reply;
 use tidemill_sql::{Parameter, Planner, Reply as Planned, Statement, StatementKind};
 
 use super::answer::{Answer, Rows};
+use super::client_statement::ClientStatement;
 use super::own_statement::OwnStatement;
 use super::savepoints::SavepointStatement;
-use super::wanted::Wanted;
 use super::{Conversation, Result, Stop};
 use crate::postgres::pg_catalog;
 use crate::postgres::values::write_value;
@@ -21,10 +21,10 @@ use crate::sessions::activity::Ending;
 use crate::text_rows::{plan_rows, text_table};
 
 impl Conversation<'_> {
-    pub(super) fn execute(&mut self, wanted: &Wanted) -> Result<Answer> {
+    pub(super) fn execute(&mut self, wanted: &ClientStatement) -> Result<Answer> {
         let ends_transaction = matches!(
             wanted,
-            Wanted::Own(
+            ClientStatement::Own(
                 OwnStatement::Commit
                     | OwnStatement::Rollback
                     | OwnStatement::Savepoint(SavepointStatement::RollbackTo(_))
@@ -43,20 +43,20 @@ impl Conversation<'_> {
             self.shared.connections.note(self.process, |activity| activity.execute(&text));
         }
         match wanted {
-            Wanted::Own(own) => self.execute_own(own),
-            Wanted::Statement(statement) => match statement.kind {
+            ClientStatement::Own(own) => self.execute_own(own),
+            ClientStatement::Statement(statement) => match statement.kind {
                 StatementKind::Set { .. } => self.set_in_language(statement, false),
                 _ => {
                     self.set_by_calls(statement)?;
                     self.execute_statement(statement)
                 }
             },
-            Wanted::Prepared(query, values) => self.execute_prepared_query(query, values),
-            Wanted::Prepare(statement) => self.execute_prepare_statement(statement),
-            Wanted::SetLocal(statement) => self.set_in_language(statement, true),
-            Wanted::Copy(copy) => self.copy(copy),
-            Wanted::Insert(insert) => self.insert(insert),
-            Wanted::Cursor(cursor) => self.execute_cursor_statement(cursor),
+            ClientStatement::Prepared(query, values) => self.execute_prepared_query(query, values),
+            ClientStatement::Prepare(statement) => self.execute_prepare_statement(statement),
+            ClientStatement::SetLocal(statement) => self.set_in_language(statement, true),
+            ClientStatement::Copy(copy) => self.copy(copy),
+            ClientStatement::Insert(insert) => self.insert(insert),
+            ClientStatement::Cursor(cursor) => self.execute_cursor_statement(cursor),
         }
     }
 

@@ -7,10 +7,10 @@ use tidemill_service::Reply;
 use tidemill_sql::{Parameter, ParameterType, Statement};
 
 use super::answer::{Answer, Rows};
+use super::client_statement::ClientStatement;
 use super::limits::check_room;
 use super::prepare_statement::{PrepareStatement, query, wrong};
 use super::prepared::PreparedStatement;
-use super::wanted::Wanted;
 use super::{Conversation, Result};
 use crate::postgres::values::{Column, columns, kind_of_parameter, parameter, write_value};
 use crate::report::{DUPLICATE_STATEMENT, INVALID_VALUE, NOT_SUPPORTED, PROTOCOL_VIOLATION, Report};
@@ -26,7 +26,8 @@ impl Conversation<'_> {
                 }
                 check_room(self.statements.len(), "prepared statements", "DEALLOCATE ALL")?;
                 let types: Vec<u32> = self.types(types)?;
-                let prepared = self.prepared_of(Some(Wanted::Statement(statement.clone())), &types)?;
+                let prepared =
+                    self.prepared_of(Some(ClientStatement::Statement(statement.clone())), &types)?;
                 self.statements.insert(name.clone(), Arc::new(prepared));
                 Ok(Answer::Done("PREPARE".to_owned()))
             }
@@ -42,9 +43,9 @@ impl Conversation<'_> {
         }
     }
 
-    fn explain(&mut self, name: &str, wanted: &Wanted) -> Result<Answer> {
+    fn explain(&mut self, name: &str, wanted: &ClientStatement) -> Result<Answer> {
         let text = match wanted {
-            Wanted::Prepared(query, values) => {
+            ClientStatement::Prepared(query, values) => {
                 self.session.explain_with(query, values).map_err(Report::from)?
             }
             _ => None,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tidemill_sql::{Parameter, ParameterType, Statement, StatementKind};
 
 use super::answer::Answer;
+use super::client_statement::ClientStatement;
 use super::cursor_statement::CursorStatement;
 use super::limits::check_room;
 use super::prepare_statement::PrepareStatement;
 use super::prepared::{Portal, PreparedStatement, Progress};
 use super::type_query;
-use super::wanted::Wanted;
 use super::{Conversation, Result};
 use crate::postgres::pg_catalog;
 use crate::postgres::values::{Column, columns, kind_of_parameter, parameter, type_of_parameter};
@@ -33,7 +33,7 @@ impl Conversation<'_> {
         let pieces = tidemill_sql::divide(text, "query").map_err(|error| Report::of_reading(&error))?;
         let wanted = match pieces.as_slice() {
             [] => None,
-            [piece] => Some(Wanted::read(piece)?),
+            [piece] => Some(ClientStatement::read(piece)?),
             [_, more, ..] => {
                 let report =
                     Report::of_reading(&more.error("a prepared statement must be a single statement"));
@@ -52,17 +52,21 @@ impl Conversation<'_> {
     }
 
     /// A statement, prepared for parameters of which some have these types.
-    pub(super) fn prepared_of(&mut self, wanted: Option<Wanted>, types: &[u32]) -> Result<PreparedStatement> {
+    pub(super) fn prepared_of(
+        &mut self,
+        wanted: Option<ClientStatement>,
+        types: &[u32],
+    ) -> Result<PreparedStatement> {
         let given = types.iter().map(|oid| type_of_parameter(*oid));
         let given = given.collect::<std::result::Result<Vec<_>, _>>();
         let mut given = given.map_err(|why| Report::error(NOT_SUPPORTED, why))?;
-        let parameters = match wanted.as_ref().and_then(Wanted::query) {
+        let parameters = match wanted.as_ref().and_then(ClientStatement::query) {
             Some(statement) => {
                 if statement.parameters() > usize::from(u16::MAX) {
                     let message = format!("a statement has at most {} parameters", u16::MAX);
                     return Err(Report::error(PROGRAM_LIMIT, message).into());
                 }
-                if let Some(Wanted::Insert(insert)) = &wanted {
+                if let Some(ClientStatement::Insert(insert)) = &wanted {
                     for (number, kind) in self.types_of_inserted(insert) {
                         given.resize(given.len().max(number), None);
                         given[number - 1].get_or_insert(kind);
@@ -85,7 +89,7 @@ impl Conversation<'_> {
     }
 
     /// The query whose plan is to be kept. PostgreSQL's catalogue is built again for each query.
-    fn repeatable(wanted: Option<&Wanted>) -> Option<Arc<Statement>> {
+    fn repeatable(wanted: Option<&ClientStatement>) -> Option<Arc<Statement>> {
         let query = wanted?.repeatable_query()?;
         (!pg_catalog::is_named_in(query)).then(|| Arc::new(query.clone()))
     }
@@ -191,30 +195,35 @@ impl Conversation<'_> {
     /// The columns of a statement's rows; `None` if it gives none.
     pub(super) fn columns_of(
         &mut self,
-        wanted: Option<&Wanted>,
+        wanted: Option<&ClientStatement>,
         formats: &[u16],
     ) -> std::result::Result<Option<Vec<Column>>, Report> {
         match wanted {
-            None | Some(Wanted::Copy(_) | Wanted::Insert(_) | Wanted::SetLocal(_)) => Ok(None),
-            Some(Wanted::Cursor(CursorStatement::Fetch { name, is_move: false, .. })) => {
+            None
+            | Some(ClientStatement::Copy(_) | ClientStatement::Insert(_) | ClientStatement::SetLocal(_)) => {
+                Ok(None)
+            }
+            Some(ClientStatement::Cursor(CursorStatement::Fetch { name, is_move: false, .. })) => {
                 self.columns_of_cursor(name, formats).map(Some)
             }
-            Some(Wanted::Cursor(_) | Wanted::Prepare(PrepareStatement::Prepare { .. })) => Ok(None),
-            Some(Wanted::Prepare(PrepareStatement::Execute { is_explained: true, .. })) => {
+            Some(ClientStatement::Cursor(_) | ClientStatement::Prepare(PrepareStatement::Prepare { .. })) => {
+                Ok(None)
+            }
+            Some(ClientStatement::Prepare(PrepareStatement::Execute { is_explained: true, .. })) => {
                 Ok(Some(columns(&text_schema(&[PLAN_COLUMN]), formats)))
             }
-            Some(Wanted::Prepare(PrepareStatement::Execute { name, .. })) => {
+            Some(ClientStatement::Prepare(PrepareStatement::Execute { name, .. })) => {
                 self.columns_of_executed(name, formats)
             }
-            Some(Wanted::Prepared(query, values)) => {
+            Some(ClientStatement::Prepared(query, values)) => {
                 let kinds: Vec<ParameterType> = values.iter().map(|value| value.kind).collect();
                 self.columns_of_query(query, &kinds, formats)
             }
-            Some(Wanted::Own(own)) => {
+            Some(ClientStatement::Own(own)) => {
                 let names = own.columns();
                 Ok(names.map(|names| columns(&text_schema(&names), formats)))
             }
-            Some(Wanted::Statement(statement))
+            Some(ClientStatement::Statement(statement))
                 if matches!(
                     statement.kind,
                     StatementKind::Explain { analyze: false, .. } | StatementKind::ExplainOutput(_)
@@ -222,7 +231,7 @@ impl Conversation<'_> {
             {
                 Ok(Some(columns(&text_schema(&[PLAN_COLUMN]), formats)))
             }
-            Some(Wanted::Statement(statement)) => {
+            Some(ClientStatement::Statement(statement)) => {
                 let schema = match self.catalogue_planner(statement, false) {
                     Some(mut planner) => planner.columns(statement).map_err(Report::from)?,
                     None => self.session.columns(statement).map_err(Report::from)?,

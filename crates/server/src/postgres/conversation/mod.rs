@@ -2,6 +2,7 @@
 
 mod analyze;
 mod answer;
+mod client_statement;
 mod copy;
 mod copy_binary;
 mod copy_end_mark;
@@ -25,7 +26,6 @@ mod savepoints;
 mod transaction_settings;
 mod type_query;
 mod user_statement;
-mod wanted;
 mod words;
 
 use std::collections::BTreeMap;
@@ -36,12 +36,12 @@ use std::time::{Duration, Instant};
 use tidemill_service::{Role, Session};
 
 use self::answer::Answer;
+use self::client_statement::ClientStatement;
 use self::cursors::Cursor;
 use self::insert::InsertedRows;
 use self::prepared::{Portal, PreparedStatement};
 use self::savepoints::Savepoint;
 use self::transaction_settings::SettingsAtEnd;
-use self::wanted::Wanted;
 use crate::postgres::inbox::{Inbox, Next};
 use crate::postgres::session_settings::SessionSettings;
 use crate::postgres::wire::{Request, TransactionStatus, Writer};
@@ -355,14 +355,14 @@ impl<'a> Conversation<'a> {
         if pieces.is_empty() {
             return Ok(self.writer.empty_query()?);
         }
-        let wanted = pieces.iter().map(Wanted::read).collect::<std::result::Result<Vec<_>, _>>()?;
+        let wanted = pieces.iter().map(ClientStatement::read).collect::<std::result::Result<Vec<_>, _>>()?;
         for wanted in &wanted {
             self.within_time(|own| own.execute_and_answer(wanted))?;
         }
         Ok(())
     }
 
-    fn execute_and_answer(&mut self, wanted: &Wanted) -> Result<()> {
+    fn execute_and_answer(&mut self, wanted: &ClientStatement) -> Result<()> {
         match self.execute(wanted)? {
             Answer::Done(tag) => self.writer.complete(&tag)?,
             Answer::Fetch(fetch) => self.fetch(fetch, false)?,

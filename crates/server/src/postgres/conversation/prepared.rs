@@ -6,13 +6,13 @@ use parking_lot::{Mutex, MutexGuard};
 use tidemill_sql::{Parameter, ParameterType, Statement};
 
 use super::answer::Rows;
-use super::wanted::Wanted;
+use super::client_statement::ClientStatement;
 use crate::postgres::values::Column;
 use crate::report::Report;
 
 /// A statement that was read once, to be executed any number of times. `None`: an empty text.
 pub(super) struct PreparedStatement {
-    pub wanted: Option<Wanted>,
+    pub wanted: Option<ClientStatement>,
     /// The query, if it is one over relations of the language alone: its plan is kept for other values.
     pub query: Option<Arc<Statement>>,
     pub parameters: Vec<ParameterType>,
@@ -23,7 +23,11 @@ pub(super) struct PreparedStatement {
 }
 
 impl PreparedStatement {
-    pub fn new(wanted: Option<Wanted>, parameters: Vec<ParameterType>, oids: Vec<u32>) -> PreparedStatement {
+    pub fn new(
+        wanted: Option<ClientStatement>,
+        parameters: Vec<ParameterType>,
+        oids: Vec<u32>,
+    ) -> PreparedStatement {
         PreparedStatement { wanted, query: None, parameters, oids, told: Mutex::default() }
     }
 
@@ -55,9 +59,9 @@ impl PreparedStatement {
     }
 
     /// The statement with values for its parameters; `None`: an empty text.
-    pub fn with_values(&self, values: Vec<Parameter>) -> Result<Option<Wanted>, Report> {
+    pub fn with_values(&self, values: Vec<Parameter>) -> Result<Option<ClientStatement>, Report> {
         match &self.query {
-            Some(query) => Ok(Some(Wanted::Prepared(Arc::clone(query), values.into()))),
+            Some(query) => Ok(Some(ClientStatement::Prepared(Arc::clone(query), values.into()))),
             None => self.wanted.as_ref().map(|wanted| wanted.bind(&values)).transpose(),
         }
     }
@@ -66,7 +70,7 @@ impl PreparedStatement {
 /// A prepared statement with its values.
 pub(super) struct Portal {
     pub prepared: Arc<PreparedStatement>,
-    pub wanted: Option<Wanted>,
+    pub wanted: Option<ClientStatement>,
     /// Of the results.
     pub formats: Vec<u16>,
     /// As the client was told.

@@ -16,7 +16,7 @@ use crate::sessions::identity::{self, Identity};
 
 /// A statement: of the language, or one that only sessions of PostgreSQL's clients have.
 #[derive(Clone, Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum ClientStatement {
     Own(OwnStatement),
     Copy(CopyStatement),
     Insert(InsertStatement),
@@ -38,20 +38,20 @@ fn is_shown(kind: &StatementKind) -> bool {
     }
 }
 
-impl Wanted {
+impl ClientStatement {
     /// The role that it needs.
     pub fn needed_role(&self, identity: &Identity) -> Role {
         match self {
-            Wanted::Own(OwnStatement::User(statement)) => statement.needed_role(identity),
+            ClientStatement::Own(OwnStatement::User(statement)) => statement.needed_role(identity),
             // What is executed is looked at for itself.
-            Wanted::Own(_) | Wanted::Prepare(_) => Role::Reader,
+            ClientStatement::Own(_) | ClientStatement::Prepare(_) => Role::Reader,
             // An input of a sink is a definition, which is looked at once it is known to be one.
-            Wanted::Copy(CopyStatement::In { .. }) | Wanted::Insert(_) => Role::Writer,
-            Wanted::Statement(_)
-            | Wanted::Prepared(..)
-            | Wanted::SetLocal(_)
-            | Wanted::Copy(CopyStatement::Out { .. })
-            | Wanted::Cursor(_) => {
+            ClientStatement::Copy(CopyStatement::In { .. }) | ClientStatement::Insert(_) => Role::Writer,
+            ClientStatement::Statement(_)
+            | ClientStatement::Prepared(..)
+            | ClientStatement::SetLocal(_)
+            | ClientStatement::Copy(CopyStatement::Out { .. })
+            | ClientStatement::Cursor(_) => {
                 self.query().map_or(Role::Reader, |query| identity::needed_role(&query.kind))
             }
         }
@@ -61,9 +61,9 @@ impl Wanted {
     /// rows that are pushed wait for room.
     pub fn is_answered_at_once(&self) -> bool {
         match self {
-            Wanted::Own(own) => !matches!(own, OwnStatement::Commit),
-            Wanted::Copy(CopyStatement::In { .. }) | Wanted::Insert(_) => false,
-            Wanted::Statement(statement) => !statement.kind.is_definition(),
+            ClientStatement::Own(own) => !matches!(own, OwnStatement::Commit),
+            ClientStatement::Copy(CopyStatement::In { .. }) | ClientStatement::Insert(_) => false,
+            ClientStatement::Statement(statement) => !statement.kind.is_definition(),
             _ => true,
         }
     }
@@ -71,12 +71,15 @@ impl Wanted {
     /// The statement of the language that it executes.
     pub fn query(&self) -> Option<&Statement> {
         match self {
-            Wanted::Statement(statement) | Wanted::SetLocal(statement) => Some(statement),
-            Wanted::Prepared(query, _) => Some(query),
-            Wanted::Copy(CopyStatement::Out { query, .. }) => Some(query),
-            Wanted::Insert(InsertStatement { query, .. }) => Some(query),
-            Wanted::Cursor(CursorStatement::Declare { query, .. }) => Some(query),
-            Wanted::Own(_) | Wanted::Copy(_) | Wanted::Cursor(_) | Wanted::Prepare(_) => None,
+            ClientStatement::Statement(statement) | ClientStatement::SetLocal(statement) => Some(statement),
+            ClientStatement::Prepared(query, _) => Some(query),
+            ClientStatement::Copy(CopyStatement::Out { query, .. }) => Some(query),
+            ClientStatement::Insert(InsertStatement { query, .. }) => Some(query),
+            ClientStatement::Cursor(CursorStatement::Declare { query, .. }) => Some(query),
+            ClientStatement::Own(_)
+            | ClientStatement::Copy(_)
+            | ClientStatement::Cursor(_)
+            | ClientStatement::Prepare(_) => None,
         }
     }
 
@@ -84,8 +87,8 @@ impl Wanted {
     /// rest may contain passwords.
     pub fn shown(&self) -> Option<Cow<'_, str>> {
         let query = match self {
-            Wanted::Copy(CopyStatement::In { .. }) => return Some("COPY ... FROM STDIN".into()),
-            Wanted::Insert(InsertStatement { source, .. }) => {
+            ClientStatement::Copy(CopyStatement::In { .. }) => return Some("COPY ... FROM STDIN".into()),
+            ClientStatement::Insert(InsertStatement { source, .. }) => {
                 return Some(format!("INSERT INTO {source} ...").into());
             }
             other => other.query()?,
@@ -101,7 +104,7 @@ impl Wanted {
     /// changes a setting, and its plan does not depend on them.
     pub fn repeatable_query(&self) -> Option<&Statement> {
         match self {
-            Wanted::Statement(statement)
+            ClientStatement::Statement(statement)
                 if matches!(statement.kind, StatementKind::Query(..))
                     && !statement.has_constant_parameters() =>
             {
@@ -112,35 +115,35 @@ impl Wanted {
     }
 
     /// The same with values in the place of parameters.
-    pub fn bind(&self, values: &[Parameter]) -> Result<Wanted, Report> {
+    pub fn bind(&self, values: &[Parameter]) -> Result<ClientStatement, Report> {
         let values: Vec<Option<Parameter>> = values.iter().cloned().map(Some).collect();
         let mut bound = self.clone();
-        if let Wanted::Statement(query)
-        | Wanted::Copy(CopyStatement::Out { query, .. })
-        | Wanted::Insert(InsertStatement { query, .. })
-        | Wanted::Cursor(CursorStatement::Declare { query, .. }) = &mut bound
+        if let ClientStatement::Statement(query)
+        | ClientStatement::Copy(CopyStatement::Out { query, .. })
+        | ClientStatement::Insert(InsertStatement { query, .. })
+        | ClientStatement::Cursor(CursorStatement::Declare { query, .. }) = &mut bound
         {
             **query = query.bind(&values).map_err(Report::from)?;
         }
         Ok(bound)
     }
 
-    pub fn read(piece: &Piece) -> Result<Wanted, Report> {
+    pub fn read(piece: &Piece) -> Result<ClientStatement, Report> {
         let words = piece.words();
         if let Some(copy) = CopyStatement::read(piece, &words) {
-            return copy.map(Wanted::Copy);
+            return copy.map(ClientStatement::Copy);
         }
         if let Some(insert) = InsertStatement::read(piece, &words) {
-            return insert.map(Wanted::Insert);
+            return insert.map(ClientStatement::Insert);
         }
         if let Some(cursor) = CursorStatement::read(piece, &words) {
-            return cursor.map(Wanted::Cursor);
+            return cursor.map(ClientStatement::Cursor);
         }
         if let Some(prepare) = PrepareStatement::read(piece, &words) {
-            return prepare.map(Wanted::Prepare);
+            return prepare.map(ClientStatement::Prepare);
         }
         match OwnStatement::read(&words) {
-            Some(Ok(own)) => Ok(Wanted::Own(own)),
+            Some(Ok(own)) => Ok(ClientStatement::Own(own)),
             Some(Err(report)) => Err(report),
             None => {
                 let is = |at: usize, word: &str| {
@@ -150,9 +153,9 @@ impl Wanted {
                 let read = if scope { piece.without(1).read() } else { piece.read() };
                 let statement = Box::new(read.map_err(|error| Report::of_reading(&error))?);
                 Ok(if scope && is(1, "LOCAL") {
-                    Wanted::SetLocal(statement)
+                    ClientStatement::SetLocal(statement)
                 } else {
-                    Wanted::Statement(statement)
+                    ClientStatement::Statement(statement)
                 })
             }
         }
