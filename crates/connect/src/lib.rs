@@ -40,8 +40,6 @@ pub mod dead_letter;
 #[cfg(feature = "tables")]
 mod descriptor_reserve;
 #[cfg(feature = "tables")]
-mod door;
-#[cfg(feature = "tables")]
 pub mod fetch;
 pub mod file;
 #[cfg(feature = "tables")]
@@ -56,6 +54,8 @@ mod http_client;
 pub mod journal;
 #[cfg(feature = "kafka")]
 pub mod kafka;
+#[cfg(feature = "tables")]
+mod listen_policy;
 #[cfg(feature = "tables")]
 pub mod memory;
 #[cfg(feature = "tables")]

@@ -22,10 +22,10 @@ use super::body::ROOM_BYTES;
 use super::server::Server;
 use super::service::Service;
 use super::waiting::{BodyFormat, Outcome, PendingRequest};
-use crate::door::Door;
 use crate::formats::encode::row_json;
 use crate::formats::line_protocol::LineProtocolDecoder;
 use crate::formats::{BATCH_ROWS, Format, RecordDecoder, project, text_decoder};
+use crate::listen_policy::ListenPolicy;
 use crate::quotas::ClientQuotas;
 use crate::tls::TlsServer;
 use crate::tokens::Tokens;
@@ -397,8 +397,8 @@ fn bind(settings: &HttpSettings) -> Result<TcpListener, Cause> {
     let has_token = settings.token.is_some() || settings.token_file.is_some();
     let has_authority = settings.tls.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
     let HttpSettings { allow_remote, insecure, .. } = *settings;
-    let door = Door { allow_remote, is_guarded: has_token || has_authority, insecure };
-    door.check(&format!("http {address}"), &found)?;
+    let policy = ListenPolicy { allow_remote, is_guarded: has_token || has_authority, insecure };
+    policy.check(&format!("http {address}"), &found)?;
     TcpListener::bind(found.as_slice())
         .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
         .map_err(|error| {

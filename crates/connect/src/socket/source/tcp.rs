@@ -13,7 +13,7 @@ use super::client::Client;
 use super::connection::Socket;
 use super::listening::{Listener, Listening};
 use super::{Peers, SocketSettings, SocketSource};
-use crate::door::Door;
+use crate::listen_policy::ListenPolicy;
 use crate::tls::{TlsServer, TlsStream, server_name};
 use crate::tokens::Tokens;
 
@@ -61,7 +61,8 @@ impl TcpLines {
         let has_token = settings.token.is_some() || settings.token_file.is_some();
         let has_authority = settings.tls_server.as_ref().is_some_and(|tls| tls.client_authorities.is_some());
         let insecure = settings.insecure;
-        Door { allow_remote, is_guarded: has_token || has_authority, insecure }.check(&place, &addresses)?;
+        ListenPolicy { allow_remote, is_guarded: has_token || has_authority, insecure }
+            .check(&place, &addresses)?;
         SocketSource::start(settings, |settings| {
             let listener = TcpListener::bind(addresses.as_slice())
                 .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))

@@ -22,9 +22,9 @@ use tidemill_core::source::{Faults, Polled, Progress, Source};
 use super::Decoding;
 use super::client_token::{named, token_of};
 use super::tcp::resolve;
-use crate::door::Door;
 use crate::formats::line_protocol::LineProtocolSettings;
 use crate::formats::{DecoderSettings, Format, RecordDecoder};
+use crate::listen_policy::ListenPolicy;
 use crate::tokens::{TokenOwner, Tokens};
 
 /// The largest datagram.
@@ -144,7 +144,7 @@ impl UdpLines {
         let tokens = Tokens::open(settings.token, settings.token_file, &settings.source)?;
         let schema = decoding.decoder()?.schema();
         let is_guarded = !matches!(tokens, Tokens::NotNeeded);
-        let socket = bind(address, Door { allow_remote, is_guarded, insecure: settings.insecure })?;
+        let socket = bind(address, ListenPolicy { allow_remote, is_guarded, insecure: settings.insecure })?;
         let bound = socket.local_addr()?;
         let (sender, blocks) = sync_channel(settings.blocks_max);
         let shared = Arc::new(ReceiverState::default());
@@ -387,12 +387,12 @@ impl DatagramReceiver {
     }
 }
 
-fn bind(address: &str, door: Door) -> Result<UdpSocket, Cause> {
+fn bind(address: &str, policy: ListenPolicy) -> Result<UdpSocket, Cause> {
     let found = resolve(address).map_err(|error| {
         Cause::user(format!("udp '{address}': not a valid address: {error}; write host:port"))
             .with_source(error)
     })?;
-    door.check(&format!("udp {address}"), &found)?;
+    policy.check(&format!("udp {address}"), &found)?;
     UdpSocket::bind(found.as_slice()).map_err(|error| {
         Cause::operation(format!("udp {address}: cannot listen: {error}; choose another port"))
             .with_source(error)

@@ -6,7 +6,7 @@ use tidemill_core::Cause;
 
 /// What a source that listens says about those who may send to it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Door {
+pub(crate) struct ListenPolicy {
     /// Whether other machines are let in.
     pub(crate) allow_remote: bool,
     /// Whether they must show a token or a certificate.
@@ -15,7 +15,7 @@ pub(crate) struct Door {
     pub(crate) insecure: bool,
 }
 
-impl Door {
+impl ListenPolicy {
     /// Refuses addresses that other machines can reach, unless they are let in and must show who they are. `place` is what
     /// listens there, for messages.
     ///
