@@ -26,12 +26,12 @@
 //! assert_eq!(rows.num_rows(), 2);
 //! ```
 
+mod backoff;
 mod catalog;
 mod error;
 mod gateway_process;
 mod gateways;
 mod lifecycle;
-mod patience;
 mod runtime;
 mod session;
 

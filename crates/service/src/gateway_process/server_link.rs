@@ -217,8 +217,8 @@ mod tests {
                 thread::scope(|scope| {
                     let decided = scope.spawn(|| gateway.decision(Some("query-v-2".into())));
                     let server = server.take().unwrap();
-                    let patience = Duration::from_secs(20);
-                    let asked = Answer::receive(&server, patience).unwrap();
+                    let backoff = Duration::from_secs(20);
+                    let asked = Answer::receive(&server, backoff).unwrap();
                     assert_eq!(asked, Answer::Ready(Some("query-v-2".into())));
                     drop(server);
                     decided.join().unwrap()

@@ -167,12 +167,12 @@ impl Answer {
     ///
     /// # Errors
     /// If the gateway has ended, or shows no sign of work for this long.
-    pub fn receive(stream: &UnixStream, patience: Duration) -> io::Result<Answer> {
+    pub fn receive(stream: &UnixStream, backoff: Duration) -> io::Result<Answer> {
         loop {
-            match Answer::receive_within(stream, patience)? {
+            match Answer::receive_within(stream, backoff)? {
                 Some(Answer::AtWork) => {}
                 Some(answer) => return Ok(answer),
-                None => return Err(silent(patience)),
+                None => return Err(silent(backoff)),
             }
         }
     }
@@ -316,20 +316,20 @@ mod tests {
     #[test]
     fn who_is_at_work_is_waited_for_and_who_is_silent_is_not() {
         let (server, gateway) = UnixStream::pair().unwrap();
-        let patience = Duration::from_millis(300);
+        let backoff = Duration::from_millis(300);
         let works = std::thread::spawn(move || {
             for _ in 0..6 {
                 Answer::AtWork.send(&gateway).unwrap();
-                std::thread::sleep(patience / 3);
+                std::thread::sleep(backoff / 3);
             }
             Answer::Done.send(&gateway).unwrap();
             gateway
         });
-        assert_eq!(Answer::receive(&server, patience).unwrap(), Answer::Done);
+        assert_eq!(Answer::receive(&server, backoff).unwrap(), Answer::Done);
         let gateway = works.join().unwrap();
-        let silent = Answer::receive(&server, patience).unwrap_err();
+        let silent = Answer::receive(&server, backoff).unwrap_err();
         assert_eq!(silent.to_string(), "it has shown no sign of work for 0.3 s");
         drop(gateway);
-        assert_eq!(Answer::receive(&server, patience).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(Answer::receive(&server, backoff).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     }
 }

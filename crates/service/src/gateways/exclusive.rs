@@ -12,8 +12,8 @@ use tidemill_engine::Cause;
 
 use super::control::{Answer, Order, PATIENCE};
 use super::gateway::{Gateway, Owed, State};
+use crate::backoff::Backoff;
 use crate::catalog::record::CatalogRecord;
-use crate::patience::Patience;
 
 /// How often one looks whether an answer is waited for any longer.
 const LOOK: Duration = Duration::from_millis(50);
@@ -72,7 +72,7 @@ impl Gateway {
 
     /// Waits until it can take an order.
     fn free_for_orders(&self, is_cancelled: &dyn Fn() -> bool) -> Result<MutexGuard<'_, Owed>, Cause> {
-        let patience = Patience::up_to(LOOK);
+        let backoff = Backoff::up_to(LOOK);
         loop {
             match self.try_orders() {
                 Some(owed) => return Ok(owed),
@@ -81,7 +81,7 @@ impl Gateway {
                         "it begins or carries out another order, and the statement was cancelled before it got its own",
                     )));
                 }
-                None => thread::sleep(patience.wait()),
+                None => thread::sleep(backoff.wait()),
             }
         }
     }

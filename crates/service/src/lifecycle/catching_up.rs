@@ -4,8 +4,8 @@ use std::thread;
 
 use tidemill_engine::Cause;
 
+use crate::backoff::Backoff;
 use crate::lifecycle::replacement::{LOOK_MAX, stays};
-use crate::patience::Patience;
 use crate::runtime::query::NamedQuery;
 use crate::{QueryState, Runtime};
 
@@ -23,15 +23,15 @@ pub(super) fn end_behind_newest(
 ) -> Result<(), Cause> {
     // A query with cycles of its own has nothing to do with those of the database.
     let newest = runtime.clock().cycle().filter(|_| old.position.is_some());
-    let patience = Patience::up_to(LOOK_MAX);
+    let backoff = Backoff::up_to(LOOK_MAX);
     while old.state() == QueryState::Running && old.report(name).cycle < newest {
         if is_cancelled() {
             return Err(stays(name, "the statement was cancelled before it had caught up"));
         }
-        thread::sleep(patience.wait());
+        thread::sleep(backoff.wait());
     }
     old.close();
-    // Whoever has no patience any more gets the cycles since its last snapshot computed again.
+    // Whoever has no backoff any more gets the cycles since its last snapshot computed again.
     while old.wait_for(LOOK_MAX).is_none() && !is_cancelled() {}
     Ok(())
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use tidemill_engine::{Beginning, Cause, inspect};
 use tidemill_sql::{Catalog, Pipeline, SinkInput, Statement, StatementKind, ViewHandle};
 
+use crate::backoff::Backoff;
 use crate::lifecycle::catching_up::end_behind_newest;
 use crate::lifecycle::query_lifecycle::QueryLifecycle;
 use crate::lifecycle::starting::NewQuery;
-use crate::patience::Patience;
 use crate::runtime::query::{Identity, NamedQuery};
 use crate::{Error, QueryState, Runtime};
 
@@ -407,7 +407,7 @@ impl QueryLifecycle<'_> {
 
     /// Waits until a query has everything that another one has; if it `is_finite`, until it has ended.
     fn wait_for(&self, new: &NamedQuery, old: &NamedQuery, name: &str, is_finite: bool) -> Result<(), Cause> {
-        let (is_cancelled, patience) = (self.is_cancelled_from_here(), Patience::up_to(LOOK_MAX));
+        let (is_cancelled, backoff) = (self.is_cancelled_from_here(), Backoff::up_to(LOOK_MAX));
         loop {
             if is_cancelled() {
                 return Err(stays(name, "the statement was cancelled before the new query had caught up"));
@@ -426,7 +426,7 @@ impl QueryLifecycle<'_> {
             if is_there {
                 return Ok(());
             }
-            thread::sleep(patience.wait());
+            thread::sleep(backoff.wait());
         }
     }
 }

@@ -11,7 +11,7 @@ use tidemill_engine::{Cause, bytes_of_rows};
 use tidemill_sql::GatewayRows;
 use tidemill_store::remote::{Changes, NoChanges, RemoteFollower};
 
-use crate::patience::Patience;
+use crate::backoff::Backoff;
 use crate::runtime::cancellation::StatementCancellation;
 use crate::runtime::subscription::{LOOK_MAX, Subscription, cancelled, gone};
 use crate::runtime::unread::UnreadRows;
@@ -129,7 +129,7 @@ impl Iterator for GatewayChanges {
     type Item = Result<RecordBatch, Cause>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let patience = Patience::up_to(LOOK_MAX);
+        let backoff = Backoff::up_to(LOOK_MAX);
         loop {
             if self.cancellation.is_cancelled() {
                 return Some(Err(cancelled()));
@@ -151,7 +151,7 @@ impl Iterator for GatewayChanges {
                 if self.parts.iter().all(|part| part.is_over) {
                     return None;
                 }
-                thread::sleep(patience.wait());
+                thread::sleep(backoff.wait());
             }
         }
     }

@@ -10,8 +10,8 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidemill_engine::{Cause, Fault, QueryPosition, Recovered};
 use tidemill_sql::{Explained, Planner, QueryStatus, RunningQuery, ViewHandle};
 
+use crate::backoff::Backoff;
 use crate::catalog::record::StartedQuery;
-use crate::patience::Patience;
 use crate::runtime::dataflow::Dataflow;
 use crate::runtime::plan_report::PlanReport;
 use crate::runtime::query_state::QueryState;
@@ -148,7 +148,7 @@ impl NamedQuery {
 
     /// Waits for the end of the query, and keeps its outcome.
     fn watch(&self, is_strict: bool, at_end: AtEnd) {
-        let mut patience = Patience::new();
+        let mut backoff = Backoff::new();
         let mut phase = self.lock();
         let running = loop {
             let QueryPhase::Running(running) = &*phase else { return };
@@ -163,9 +163,9 @@ impl NamedQuery {
             if is_strict && running.status().is_some_and(|status| !status.is_exact()) {
                 running.stop();
             }
-            let wait = if is_strict { patience.wait().min(LOOK_STRICT) } else { patience.wait() };
+            let wait = if is_strict { backoff.wait().min(LOOK_STRICT) } else { backoff.wait() };
             if !self.told.wait_for(&mut phase, wait).timed_out() {
-                patience = Patience::new();
+                backoff = Backoff::new();
             }
         };
         let outcome = running.wait().map(|(status, _)| status);

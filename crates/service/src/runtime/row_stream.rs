@@ -10,7 +10,7 @@ use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::{Cause, CycleOutput, Sink};
 use tidemill_sql::{LeftOut, Output, Prepared};
 
-use crate::patience::Patience;
+use crate::backoff::Backoff;
 use crate::runtime::batch_queue::{BatchReceiver, BatchSender, ReceiveOutcome, batch_queue};
 use crate::runtime::execution::{Execution, Phase, QueryEnd};
 use crate::runtime::unread::UnreadRows;
@@ -82,7 +82,7 @@ impl Iterator for RowStream {
     type Item = Result<RecordBatch, Cause>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let patience = Patience::up_to(LOOK_MAX);
+        let backoff = Backoff::up_to(LOOK_MAX);
         loop {
             let (Some(execution), Some(batches)) = (&mut self.execution, &self.batches) else { return None };
             if execution.advance() == Phase::Abandoned {
@@ -90,7 +90,7 @@ impl Iterator for RowStream {
             }
             // Looked at first: then all its rows are in the queue.
             let is_over = execution.wait_for_end(Duration::ZERO);
-            let wait = if is_over { Duration::ZERO } else { patience.wait() };
+            let wait = if is_over { Duration::ZERO } else { backoff.wait() };
             match batches.receive(wait) {
                 ReceiveOutcome::Batch(batch) => return Some(Ok(batch)),
                 _ if is_over => return self.last(),

@@ -8,7 +8,7 @@ use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::{ViewChanges, ViewHandle};
 
-use crate::patience::Patience;
+use crate::backoff::Backoff;
 use crate::runtime::cancellation::StatementCancellation;
 use crate::{Cancellation, Runtime};
 
@@ -93,7 +93,7 @@ impl Iterator for ChangesHere {
     type Item = Result<RecordBatch, Cause>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let patience = Patience::up_to(LOOK_MAX);
+        let backoff = Backoff::up_to(LOOK_MAX);
         loop {
             if self.cancellation.is_cancelled() {
                 return Some(Err(cancelled()));
@@ -104,7 +104,7 @@ impl Iterator for ChangesHere {
                 return Some(rows);
             }
             match future {
-                Future::Open => thread::sleep(patience.wait()),
+                Future::Open => thread::sleep(backoff.wait()),
                 Future::Over => return None,
                 Future::Gone => return Some(Err(gone(self.view.name()))),
                 Future::Failed(cause) => return Some(Err(failed(self.view.name(), cause))),

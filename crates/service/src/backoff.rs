@@ -8,20 +8,20 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// How long to wait between two looks at something that tells nobody when it changes: the longer nothing has happened, the
 /// longer. What happens after a time is noticed at most a twentieth of that time later, and what never happens costs almost
 /// nothing.
-pub(crate) struct Patience {
+pub(crate) struct Backoff {
     since: Instant,
     longest: Duration,
 }
 
-impl Patience {
+impl Backoff {
     /// Begins now, with waits of up to a second.
-    pub fn new() -> Patience {
-        Patience::up_to(LONGEST)
+    pub fn new() -> Backoff {
+        Backoff::up_to(LONGEST)
     }
 
     /// Begins now, with waits of up to this time.
-    pub fn up_to(longest: Duration) -> Patience {
-        Patience { since: Instant::now(), longest }
+    pub fn up_to(longest: Duration) -> Backoff {
+        Backoff { since: Instant::now(), longest }
     }
 
     /// How long to wait this time.
