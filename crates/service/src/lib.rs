@@ -41,7 +41,7 @@ pub use self::catalog::user::{Role, UnknownRole, User};
 pub use self::error::Error;
 pub use self::gateway_process::serve_gateway;
 pub use self::gateways::{GatewayCommand, GatewaySettings, StatusTables};
-pub use self::lifecycle::replacement::Inherited;
+pub use self::lifecycle::replacement::ReplacementOutcome;
 pub use self::runtime::Runtime;
 pub use self::runtime::cancellation::Cancellation;
 pub use self::runtime::dataflow::{Dataflow, DataflowPart, PartKind};

@@ -21,7 +21,7 @@ pub(crate) const LOOK_MAX: Duration = Duration::from_millis(20);
 
 /// What a query that took the place of another one has of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inherited {
+pub enum ReplacementOutcome {
     /// Everything: it computes the same, so it continues with the state and the rows.
     State,
     /// The past: it was computed again from all rows that its sources ever had.
@@ -36,33 +36,39 @@ pub enum Inherited {
     Nothing,
 }
 
-impl Inherited {
+impl ReplacementOutcome {
     /// A sentence for whoever replaced the view or sink of this name.
     ///
     /// ```
-    /// use tidemill_service::Inherited;
-    /// let text = Inherited::RowsAfter(41).describe("totals");
+    /// use tidemill_service::ReplacementOutcome;
+    /// let text = ReplacementOutcome::RowsAfter(41).describe("totals");
     /// assert_eq!(text, "'totals' was computed again from the rows behind cycle 41, the oldest that the journal has");
     /// ```
     pub fn describe(self, name: &str) -> String {
         match self {
-            Inherited::State => {
+            ReplacementOutcome::State => {
                 format!("'{name}' computes what it computed before, and keeps its state and its rows")
             }
-            Inherited::AllRows => format!("'{name}' was computed again from the first row of its sources on"),
-            Inherited::RowsAfter(cycle) => format!(
+            ReplacementOutcome::AllRows => {
+                format!("'{name}' was computed again from the first row of its sources on")
+            }
+            ReplacementOutcome::RowsAfter(cycle) => format!(
                 "'{name}' was computed again from the rows behind cycle {cycle}, the oldest that the journal has"
             ),
-            Inherited::Again => format!("'{name}' is computed again from the beginning of its files"),
-            Inherited::Place(Some(cycle)) => {
+            ReplacementOutcome::Again => {
+                format!("'{name}' is computed again from the beginning of its files")
+            }
+            ReplacementOutcome::Place(Some(cycle)) => {
                 format!(
                     "'{name}' continues behind cycle {cycle}; the new query begins there with an empty state"
                 )
             }
-            Inherited::Place(None) => {
+            ReplacementOutcome::Place(None) => {
                 format!("'{name}' had not written anything; the new query begins with the first row")
             }
-            Inherited::Nothing => format!("'{name}' begins empty, with the rows that come from now on"),
+            ReplacementOutcome::Nothing => {
+                format!("'{name}' begins empty, with the rows that come from now on")
+            }
         }
     }
 }
@@ -108,14 +114,14 @@ impl QueryLifecycle<'_> {
     ///
     /// # Errors
     /// The error, with its place; or why the new query cannot take the place. Then all stays as it was.
-    pub fn replace(&mut self, statement: &Statement) -> Result<Inherited, Error> {
+    pub fn replace(&mut self, statement: &Statement) -> Result<ReplacementOutcome, Error> {
         let name = replaced_by(self.runtime, statement).map(str::to_owned).unwrap_or_default();
         let _change = self.runtime.changes().begin(&name, "replaced")?;
         self.replace_alone(statement)
     }
 
     /// As `replace`, but what could keep its state is computed again.
-    pub(crate) fn replace_by_filling(&mut self, statement: &Statement) -> Result<Inherited, Error> {
+    pub(crate) fn replace_by_filling(&mut self, statement: &Statement) -> Result<ReplacementOutcome, Error> {
         let replacement = self.replacement(statement)?;
         match self.way(&replacement)? {
             Way::Continue => self.fill(replacement),
@@ -124,13 +130,13 @@ impl QueryLifecycle<'_> {
     }
 
     /// As `replace`, while no other session changes the query.
-    pub(crate) fn replace_alone(&mut self, statement: &Statement) -> Result<Inherited, Error> {
+    pub(crate) fn replace_alone(&mut self, statement: &Statement) -> Result<ReplacementOutcome, Error> {
         let replacement = self.replacement(statement)?;
         let inherited = match self.way(&replacement)? {
             Way::Continue => self.continue_with(replacement),
             Way::Fill => self.fill(replacement),
             Way::Follow => self.follow(replacement),
-            Way::Begin => self.exchange(replacement, Inherited::Nothing),
+            Way::Begin => self.exchange(replacement, ReplacementOutcome::Nothing),
         }?;
         self.runtime.keep_deadlines(&statement.kind);
         Ok(inherited)
@@ -231,7 +237,7 @@ impl QueryLifecycle<'_> {
     }
 
     /// The query computes the same: it ends, and continues with what it has in its folder.
-    fn continue_with(&mut self, replacement: Replacement<'_>) -> Result<Inherited, Error> {
+    fn continue_with(&mut self, replacement: Replacement<'_>) -> Result<ReplacementOutcome, Error> {
         let Replacement { name, statement, old, .. } = replacement;
         if let StatementKind::CreateMaterializedView(_) = &statement.kind {
             end_behind_newest(self.runtime, &old, name, &self.is_cancelled_from_here())?;
@@ -244,22 +250,26 @@ impl QueryLifecycle<'_> {
         let clock_name = old.clock_name().to_owned();
         let query = NewQuery { kept, clock_name, pipeline, is_new: false };
         self.take_place(statement, &old, query, folder.as_deref())?;
-        Ok(Inherited::State)
+        Ok(ReplacementOutcome::State)
     }
 
     /// A sink has one writer at a time: the old query ends, and the new one continues behind its last commit.
-    fn follow(&mut self, mut replacement: Replacement<'_>) -> Result<Inherited, Error> {
+    fn follow(&mut self, mut replacement: Replacement<'_>) -> Result<ReplacementOutcome, Error> {
         let Replacement { name, pipeline, old, .. } = &mut replacement;
         // What it commits from here on is not lost, but given again: it is told to end before it is asked how far it is.
         old.abandon();
         let committed = old.report(name).cycle.or(old.begins_after);
         let beginning = committed.map_or(Beginning::Earliest, Beginning::After);
         pipeline.set_beginning(beginning);
-        self.exchange(replacement, Inherited::Place(committed))
+        self.exchange(replacement, ReplacementOutcome::Place(committed))
     }
 
     /// The old query ends, and then the new one begins.
-    fn exchange(&mut self, replacement: Replacement<'_>, inherited: Inherited) -> Result<Inherited, Error> {
+    fn exchange(
+        &mut self,
+        replacement: Replacement<'_>,
+        inherited: ReplacementOutcome,
+    ) -> Result<ReplacementOutcome, Error> {
         let Replacement { name, statement, old, pipeline, folder } = replacement;
         let kept = self.runtime.to_be_kept(name, &pipeline, self.is_strict);
         let query =
@@ -267,8 +277,8 @@ impl QueryLifecycle<'_> {
         let is_earliest = query.pipeline.beginning() == Some(Beginning::Earliest);
         self.take_place(statement, &old, query, folder.as_deref())?;
         Ok(match (inherited, self.runtime.begins_after(name)?) {
-            (Inherited::Nothing, None) if is_earliest => Inherited::AllRows,
-            (Inherited::Nothing, Some(cycle)) if is_earliest => Inherited::RowsAfter(cycle),
+            (ReplacementOutcome::Nothing, None) if is_earliest => ReplacementOutcome::AllRows,
+            (ReplacementOutcome::Nothing, Some(cycle)) if is_earliest => ReplacementOutcome::RowsAfter(cycle),
             (inherited, _) => inherited,
         })
     }
@@ -321,7 +331,7 @@ impl QueryLifecycle<'_> {
     }
 
     /// A view is filled beside the query that runs, and then takes its place.
-    fn fill(&mut self, mut replacement: Replacement<'_>) -> Result<Inherited, Error> {
+    fn fill(&mut self, mut replacement: Replacement<'_>) -> Result<ReplacementOutcome, Error> {
         let runtime = self.runtime;
         let is_durable = replacement.pipeline.is_under(runtime.clock());
         let says_where = replacement.pipeline.says_where_to_begin();
@@ -361,10 +371,10 @@ impl QueryLifecycle<'_> {
             runtime.remove_replaced(&folder);
         }
         Ok(match begins_after {
-            _ if !is_durable && starts_over => Inherited::Again,
-            _ if !(is_durable && is_filled) => Inherited::Nothing,
-            None => Inherited::AllRows,
-            Some(cycle) => Inherited::RowsAfter(cycle),
+            _ if !is_durable && starts_over => ReplacementOutcome::Again,
+            _ if !(is_durable && is_filled) => ReplacementOutcome::Nothing,
+            None => ReplacementOutcome::AllRows,
+            Some(cycle) => ReplacementOutcome::RowsAfter(cycle),
         })
     }
 

@@ -19,7 +19,7 @@ use tidemill_sql::{
 use crate::catalog::transaction::Transaction;
 use crate::lifecycle::gateway_lifecycle::GatewayLifecycle;
 use crate::lifecycle::query_lifecycle::QueryLifecycle;
-use crate::lifecycle::replacement::{Inherited, replaced_by};
+use crate::lifecycle::replacement::{ReplacementOutcome, replaced_by};
 use crate::runtime::execution::Execution;
 use crate::runtime::planned_query::Query;
 use crate::runtime::readers::{SessionTurns, planning};
@@ -356,7 +356,7 @@ impl Session {
     /// The error, with its place; or why the new query cannot take the place.
     ///
     /// ```
-    /// use tidemill_service::{Inherited, Runtime, Session};
+    /// use tidemill_service::{ReplacementOutcome, Runtime, Session};
     /// use tidemill_sql::{Planner, parse};
     /// let runtime = Runtime::new(Planner::new());
     /// let mut session = Session::new(&runtime);
@@ -366,10 +366,10 @@ impl Session {
     /// runtime.start("n", pipeline, false).unwrap();
     /// let again = statement("CREATE OR REPLACE MATERIALIZED VIEW n AS SELECT value + 1 AS m FROM sequence(rate => 100)");
     /// assert_eq!(session.replaces(&again), Some("n"));
-    /// assert_eq!(session.replace(&again).unwrap(), Inherited::Nothing);
+    /// assert_eq!(session.replace(&again).unwrap(), ReplacementOutcome::Nothing);
     /// assert_eq!(runtime.views("n").unwrap()[0].read().unwrap().schema().field(0).name(), "m");
     /// ```
-    pub fn replace(&mut self, statement: &Statement) -> Result<Inherited, Error> {
+    pub fn replace(&mut self, statement: &Statement) -> Result<ReplacementOutcome, Error> {
         self.lifecycle().replace(statement)
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tidemill_engine::{DatabaseClock, Journal, StreamSettings};
-use tidemill_service::{Inherited, QueryState, Reply, Runtime, Session};
+use tidemill_service::{QueryState, ReplacementOutcome, Reply, Runtime, Session};
 
 use crate::database::Database;
 use crate::fed::oracle::{QUERIES, naive, random_rows, rows_of};
@@ -132,10 +132,10 @@ fn outputs_equal_the_naive_computation(workers: usize, seed: u64) {
                 let definition = format!("CREATE OR REPLACE MATERIALIZED VIEW {name} AS {text}");
                 let inherited = database.replace(&mut session, &definition).unwrap();
                 if query != output.query {
-                    assert_eq!(inherited, Inherited::AllRows, "{name}");
+                    assert_eq!(inherited, ReplacementOutcome::AllRows, "{name}");
                     (output.query, output.start) = (query, [0, 0]);
                 } else {
-                    assert_eq!(inherited, Inherited::State, "{name}");
+                    assert_eq!(inherited, ReplacementOutcome::State, "{name}");
                 }
                 replaced += 1;
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tidemill_engine::StreamSettings;
-use tidemill_service::{Inherited, QueryState, Reply, Runtime, Session};
+use tidemill_service::{QueryState, ReplacementOutcome, Reply, Runtime, Session};
 
 use crate::database::Database;
 use crate::fed::{PATIENCE, Row, until};
@@ -72,7 +72,7 @@ fn a_view_that_computes_the_same_keeps_its_state_even_if_the_rows_are_gone() {
     let fed = feed_until_rows_are_gone(&database, &mut session);
     let again = "CREATE OR REPLACE MATERIALIZED VIEW v WITH (retain_versions = 7, max_latency = '1 s')
         AS SELECT count(*) AS n FROM s -- as before";
-    assert_eq!(database.replace(&mut session, again).unwrap(), Inherited::State);
+    assert_eq!(database.replace(&mut session, again).unwrap(), ReplacementOutcome::State);
     database.sources[0].feed(vec![(0, 1); 5]);
     until("it goes on", || n(&mut session) == [fed + 5]);
     assert_eq!(runtime.max_latency("v").unwrap(), Some(Duration::from_secs(1)));
@@ -90,7 +90,7 @@ fn a_view_that_computes_something_else_is_filled_from_the_journal() {
     database.start(&mut session, "v", COUNT);
     database.sources[0].feed((1..=100).map(|n| (0, n)).collect());
     until("it has every row", || n(&mut session) == [100]);
-    assert_eq!(database.replace(&mut session, SUM).unwrap(), Inherited::AllRows);
+    assert_eq!(database.replace(&mut session, SUM).unwrap(), ReplacementOutcome::AllRows);
     // At once: it was read in the old form until it was there.
     assert_eq!(n(&mut session), [5050]);
     assert_eq!(queries(&runtime), [("v".to_owned(), QueryState::Running)]);
@@ -103,7 +103,7 @@ fn a_view_that_computes_something_else_is_filled_from_the_journal() {
     until("it comes back", || n(&mut session) == [5100]);
     // And once more, from a query that was replaced.
     let third = "CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT max(v) AS n FROM s";
-    assert_eq!(database.replace(&mut session, third).unwrap(), Inherited::AllRows);
+    assert_eq!(database.replace(&mut session, third).unwrap(), ReplacementOutcome::AllRows);
     assert_eq!((n(&mut session), folders(&database).len()), (vec![100], 1));
     define(&mut session, "DROP MATERIALIZED VIEW v");
     assert!(folders(&database).is_empty() && queries(&runtime).is_empty());
@@ -121,13 +121,13 @@ fn what_the_journal_no_longer_has_is_not_thrown_away_silently() {
     database.sources[0].feed(vec![(0, 1); 5]);
     until("it continues as it was", || n(&mut session) == [fed + 5]);
     let earliest = SUM.replacen(" AS", " WITH (start = 'earliest') AS", 1);
-    let Inherited::RowsAfter(_) = database.replace(&mut session, &earliest).unwrap() else {
+    let ReplacementOutcome::RowsAfter(_) = database.replace(&mut session, &earliest).unwrap() else {
         panic!("some rows are gone")
     };
     let some = n(&mut session)[0];
     assert!(some > 0 && some < fed, "{some}");
     let now = "CREATE OR REPLACE MATERIALIZED VIEW v WITH (start = 'now') AS SELECT max(v) AS n FROM s";
-    assert_eq!(database.replace(&mut session, now).unwrap(), Inherited::Nothing);
+    assert_eq!(database.replace(&mut session, now).unwrap(), ReplacementOutcome::Nothing);
     let or_none = "SELECT coalesce(n, -1) FROM v";
     assert_eq!(numbers(&mut session, or_none), [-1], "the maximum of no rows");
     database.sources[0].feed(vec![(0, 9)]);
@@ -218,7 +218,7 @@ fn a_replaced_sink_has_each_row_once_in_one_form_or_the_other() {
         }
         thread::sleep(Duration::from_millis(random.u64(..20)));
         let inherited = database.replace(&mut session, &define_as(["0 -", "0 +"][round % 2])).unwrap();
-        assert!(matches!(inherited, Inherited::Place(_)), "{inherited:?}");
+        assert!(matches!(inherited, ReplacementOutcome::Place(_)), "{inherited:?}");
         if random.u64(..3) == 0 {
             if random.u64(..2) == 0 {
                 assert!(runtime.close(PATIENCE).is_empty());
@@ -248,7 +248,7 @@ fn a_view_over_what_keeps_no_rows_begins_empty_and_says_so() {
     database.start(&mut session, "v", &format!("CREATE {}", ticking("n")));
     until("it has rows", || !n(&mut session).is_empty());
     let replaced = database.replace(&mut session, &format!("CREATE OR REPLACE {}", ticking("m"))).unwrap();
-    assert_eq!(replaced, Inherited::Nothing);
+    assert_eq!(replaced, ReplacementOutcome::Nothing);
     until("it has rows again", || !numbers(&mut session, "SELECT m FROM v").is_empty());
     assert_eq!(queries(&runtime), [("v".to_owned(), QueryState::Running)]);
 }
@@ -315,9 +315,9 @@ fn a_sink_that_could_not_be_started_loses_nothing_when_it_is_replaced() {
     fs::rename(&aside, &folder).unwrap();
     let error = database.replace(&mut session, &define_as("v + 1", "")).unwrap_err().to_string();
     assert!(error.contains("does not run") && error.contains("start = 'now'"), "{error}");
-    assert_eq!(database.replace(&mut session, &define_as("v", "")).unwrap(), Inherited::State);
+    assert_eq!(database.replace(&mut session, &define_as("v", "")).unwrap(), ReplacementOutcome::State);
     until("it continues", || has("1\n2\n3\n"));
     let again = define_as("v * 10", ", start = 'earliest'");
-    assert_eq!(database.replace(&mut session, &again).unwrap(), Inherited::AllRows);
+    assert_eq!(database.replace(&mut session, &again).unwrap(), ReplacementOutcome::AllRows);
     drop(runtime);
 }

@@ -4,7 +4,7 @@
 use std::fs;
 
 use tidemill_engine::StreamSettings;
-use tidemill_service::{Inherited, QueryReport, QueryState, Reply, Runtime, Session};
+use tidemill_service::{QueryReport, QueryState, ReplacementOutcome, Reply, Runtime, Session};
 
 use crate::database::Database;
 use crate::fed::{PATIENCE, Row, until};
@@ -165,7 +165,7 @@ fn what_a_stopped_query_needs_holds_up_nothing_and_is_let_go_at_the_limit() {
     assert_eq!((runtime.state("v"), n(&mut session, "v")), (Ok(QueryState::Stopped), vec![10]));
     let again =
         "CREATE OR REPLACE MATERIALIZED VIEW v WITH (start = 'earliest') AS SELECT sum(v) AS n FROM s";
-    let Inherited::RowsAfter(_) = database.replace(&mut session, again).unwrap() else {
+    let ReplacementOutcome::RowsAfter(_) = database.replace(&mut session, again).unwrap() else {
         panic!("some rows are gone")
     };
     assert_eq!(runtime.state("v"), Ok(QueryState::Running));
@@ -218,10 +218,12 @@ fn what_is_stopped_is_dropped_and_replaced_as_what_runs() {
     said(&mut session, "STOP SINK out");
     said(&mut session, "STOP MATERIALIZED VIEW v");
     let sum = "CREATE OR REPLACE MATERIALIZED VIEW v AS SELECT CAST(sum(v) AS BIGINT) AS n FROM s";
-    assert_eq!(database.replace(&mut session, sum).unwrap(), Inherited::AllRows);
+    assert_eq!(database.replace(&mut session, sum).unwrap(), ReplacementOutcome::AllRows);
     assert_eq!((runtime.state("v"), n(&mut session, "v")), (Ok(QueryState::Running), vec![55]));
     let negated = sink.replacen("CREATE", "CREATE OR REPLACE", 1).replace("SELECT v", "SELECT 0 - v AS v");
-    let Inherited::Place(_) = database.replace(&mut session, &negated).unwrap() else { panic!("it follows") };
+    let ReplacementOutcome::Place(_) = database.replace(&mut session, &negated).unwrap() else {
+        panic!("it follows")
+    };
     database.sources[0].feed(rows(11..=12));
     until("it has every row once", || written().len() >= 12);
     assert_eq!(written()[10..], [-11, -12]);

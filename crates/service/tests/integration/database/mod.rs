@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tidemill_engine::{DatabaseClock, StreamSettings};
-use tidemill_service::{Error, FileCatalogLog, Inherited, Runtime, Session};
+use tidemill_service::{Error, FileCatalogLog, ReplacementOutcome, Runtime, Session};
 use tidemill_sql::{DurableStream, Planner, parse};
 
 use crate::fed::Fed;
@@ -73,7 +73,7 @@ impl Database {
     }
 
     /// Executes a statement that replaces a view or sink, as a server does.
-    pub fn replace(&self, session: &mut Session, definition: &str) -> Result<Inherited, Error> {
+    pub fn replace(&self, session: &mut Session, definition: &str) -> Result<ReplacementOutcome, Error> {
         let statement = parse(definition, "test.sql").unwrap_or_else(|error| panic!("{error}")).remove(0);
         assert!(session.replaces(&statement).is_some(), "nothing of that name runs: {definition}");
         session.replace(&statement)
