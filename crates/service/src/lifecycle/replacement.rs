@@ -85,7 +85,7 @@ struct Replacement<'a> {
 
 /// How a query is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum ReplacementMode {
     /// It continues with its state.
     Continue,
     /// A view is filled beside it.
@@ -123,8 +123,8 @@ impl QueryLifecycle<'_> {
     /// As `replace`, but what could keep its state is computed again.
     pub(crate) fn replace_by_filling(&mut self, statement: &Statement) -> Result<ReplacementOutcome, Error> {
         let replacement = self.replacement(statement)?;
-        match self.way(&replacement)? {
-            Way::Continue => self.fill(replacement),
+        match self.mode(&replacement)? {
+            ReplacementMode::Continue => self.fill(replacement),
             _ => self.replace(statement),
         }
     }
@@ -132,11 +132,11 @@ impl QueryLifecycle<'_> {
     /// As `replace`, while no other session changes the query.
     pub(crate) fn replace_alone(&mut self, statement: &Statement) -> Result<ReplacementOutcome, Error> {
         let replacement = self.replacement(statement)?;
-        let inherited = match self.way(&replacement)? {
-            Way::Continue => self.continue_with(replacement),
-            Way::Fill => self.fill(replacement),
-            Way::Follow => self.follow(replacement),
-            Way::Begin => self.exchange(replacement, ReplacementOutcome::Nothing),
+        let inherited = match self.mode(&replacement)? {
+            ReplacementMode::Continue => self.continue_with(replacement),
+            ReplacementMode::Fill => self.fill(replacement),
+            ReplacementMode::Follow => self.follow(replacement),
+            ReplacementMode::Begin => self.exchange(replacement, ReplacementOutcome::Nothing),
         }?;
         self.runtime.keep_deadlines(&statement.kind);
         Ok(inherited)
@@ -148,42 +148,44 @@ impl QueryLifecycle<'_> {
     /// As `replace`, as far as that is known before it is tried.
     pub(crate) fn describe_replacement(&mut self, statement: &Statement) -> Result<String, Error> {
         let replacement = self.replacement(statement)?;
-        let way = self.way(&replacement)?;
+        let mode = self.mode(&replacement)?;
         let Replacement { name, pipeline, .. } = replacement;
         let begins_earliest = pipeline.beginning() == Some(Beginning::Earliest);
-        Ok(match way {
-            Way::Continue => {
+        Ok(match mode {
+            ReplacementMode::Continue => {
                 format!("replaces '{name}': computes the same, and keeps its state and its rows")
             }
-            Way::Fill if pipeline.journal().is_none() && pipeline.starts_over() => {
+            ReplacementMode::Fill if pipeline.journal().is_none() && pipeline.starts_over() => {
                 format!("replaces '{name}': is computed again from the beginning of its files")
             }
-            Way::Fill if pipeline.journal().is_none() => {
+            ReplacementMode::Fill if pipeline.journal().is_none() => {
                 format!("replaces '{name}': begins empty, because its sources keep no rows")
             }
-            Way::Fill if pipeline.says_where_to_begin() && !begins_earliest => {
+            ReplacementMode::Fill if pipeline.says_where_to_begin() && !begins_earliest => {
                 format!("replaces '{name}': begins empty; the rows of '{name}' are lost")
             }
-            Way::Fill if pipeline.says_where_to_begin() => {
+            ReplacementMode::Fill if pipeline.says_where_to_begin() => {
                 format!("replaces '{name}': is computed again from the rows that the journal still has")
             }
-            Way::Fill => format!(
+            ReplacementMode::Fill => format!(
                 "replaces '{name}': is computed again from the journal, and is refused if that no longer has all rows"
             ),
-            Way::Follow => format!(
+            ReplacementMode::Follow => format!(
                 "replaces '{name}': continues behind the last cycle that was written, with an empty state"
             ),
-            Way::Begin if begins_earliest => {
+            ReplacementMode::Begin if begins_earliest => {
                 format!("replaces '{name}': writes everything again that the journal still has")
             }
-            Way::Begin => format!("replaces '{name}': begins with the rows that come, with an empty state"),
+            ReplacementMode::Begin => {
+                format!("replaces '{name}': begins with the rows that come, with an empty state")
+            }
         })
     }
 
     /// Whether a statement that replaces a view or sink lets its query keep its state.
     pub(crate) fn keeps_state(&mut self, statement: &Statement) -> Result<bool, Error> {
         let replacement = self.replacement(statement)?;
-        Ok(self.way(&replacement)? == Way::Continue)
+        Ok(self.mode(&replacement)? == ReplacementMode::Continue)
     }
 
     /// Replaces the definition of a query that is stopped, and that stays so.
@@ -208,10 +210,10 @@ impl QueryLifecycle<'_> {
     }
 
     /// How a query is replaced.
-    fn way(&self, replacement: &Replacement<'_>) -> Result<Way, Cause> {
+    fn mode(&self, replacement: &Replacement<'_>) -> Result<ReplacementMode, Cause> {
         let Replacement { name, statement, old, pipeline, .. } = replacement;
         if pipeline.journal().is_some() && pipeline.computation() == old.identity.computation {
-            return Ok(Way::Continue);
+            return Ok(ReplacementMode::Continue);
         }
         let folder = self.runtime.settings_of(&old.identity.kept)?.journal;
         let has_state = match folder {
@@ -219,16 +221,16 @@ impl QueryLifecycle<'_> {
             None => false,
         };
         if pipeline.has_own_clock() {
-            return if has_state { Err(has_own_journal(name)) } else { Ok(Way::Begin) };
+            return if has_state { Err(has_own_journal(name)) } else { Ok(ReplacementMode::Begin) };
         }
         if let StatementKind::CreateMaterializedView(_) = &statement.kind {
-            return Ok(Way::Fill);
+            return Ok(ReplacementMode::Fill);
         }
         let follows = pipeline.is_under(self.runtime.clock()) && has_state && !pipeline.says_where_to_begin();
         if !follows {
-            Ok(Way::Begin)
+            Ok(ReplacementMode::Begin)
         } else if old.recovered.is_some() {
-            Ok(Way::Follow)
+            Ok(ReplacementMode::Follow)
         } else if old.is_stopped() {
             Err(is_stopped(name))
         } else {
