@@ -91,10 +91,10 @@ async fn serve(upgrade: OnUpgrade, begun: Result<Begun, Refusal>, slot: Option<A
     drop(slot);
 }
 
-type Told = Result<(), tokio_tungstenite::tungstenite::Error>;
+type SendOutcome = Result<(), tokio_tungstenite::tungstenite::Error>;
 
 /// Tells why nothing comes. Pages cannot read an answer that is not a WebSocket.
-async fn refuse(socket: &mut Socket, report: &Report) -> Told {
+async fn refuse(socket: &mut Socket, report: &Report) -> SendOutcome {
     socket.send(text(Framing::Message.event("error", &error(report)).into())).await?;
     let code = match report.code.get(..2) {
         Some("53" | "55" | "58") => CloseCode::Again,
@@ -105,7 +105,7 @@ async fn refuse(socket: &mut Socket, report: &Report) -> Told {
 }
 
 /// Sends events as they come.
-async fn follow(socket: &mut Socket, begun: Begun) -> Told {
+async fn follow(socket: &mut Socket, begun: Begun) -> SendOutcome {
     let Begun { mut pieces, final_piece, cancel: _cancel, .. } = begun;
     let mut pings = interval_at(Instant::now() + PING, PING);
     let mut is_there = true;
@@ -147,7 +147,7 @@ fn text(event: Bytes) -> Message {
 }
 
 /// Says why nothing more comes, and waits for the client to say that it knows.
-async fn end(socket: &mut Socket, code: CloseCode, reason: &'static str) -> Told {
+async fn end(socket: &mut Socket, code: CloseCode, reason: &'static str) -> SendOutcome {
     socket.close(Some(CloseFrame { code, reason: Utf8Bytes::from_static(reason) })).await?;
     let understood = async { while let Some(Ok(_)) = socket.next().await {} };
     // Unread bytes would turn the end into a reset, and what was said last would be lost.

@@ -30,11 +30,11 @@ const BYTES_MAX: usize = 4 << 20;
 /// ```
 #[derive(Clone, Debug)]
 pub struct KeptLog {
-    shared: Arc<Shared>,
+    shared: Arc<LogState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct LogState {
     began_ms: u64,
     records: Mutex<Records>,
     /// The number of the newest record.
@@ -50,7 +50,7 @@ struct Records {
 impl Default for KeptLog {
     fn default() -> Self {
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let shared = Shared {
+        let shared = LogState {
             began_ms: began.as_millis() as u64,
             records: Mutex::default(),
             newest: watch::Sender::new(0),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tidemill_service::Cancellation;
 
-use crate::postgres::conversation::{Asked, Conversation, Idle, SessionInbox};
+use crate::postgres::conversation::{Conversation, Idle, RequestArrival, SessionInbox};
 use crate::postgres::wire::{Framing, RequestError, Writer};
 use crate::sessions::client_reader::{ReadClient, Reading};
 use crate::sessions::client_stream::ClientStream;
@@ -97,7 +97,7 @@ impl ActiveSession {
     }
 
     fn submit(self: &Arc<Self>, parked: Box<Idle>) {
-        let asked = Asked { since: Instant::now(), cancelled_before: self.cancellation.requests() };
+        let asked = RequestArrival { since: Instant::now(), cancelled_before: self.cancellation.requests() };
         let session = Arc::clone(self);
         self.shared.workers.submit(Box::new(move |slot| session.answer(parked, asked, slot)));
     }
@@ -111,7 +111,7 @@ impl ActiveSession {
     }
 
     /// Answers until the session is parked again, or ends.
-    fn answer(&self, mut parked: Box<Idle>, asked: Asked, slot: &Arc<WorkerSlot>) {
+    fn answer(&self, mut parked: Box<Idle>, asked: RequestArrival, slot: &Arc<WorkerSlot>) {
         let closing = Closing(self);
         let mut asked = Some(asked);
         loop {

@@ -54,9 +54,9 @@ pub(crate) enum Reading {
 
 /// Reads what clients send, on a thread of its own.
 #[derive(Clone)]
-pub(crate) struct ClientReader(Arc<Shared>);
+pub(crate) struct ClientReader(Arc<ReaderState>);
 
-struct Shared {
+struct ReaderState {
     registry: Registry,
     waker: Waker,
     state: Mutex<State>,
@@ -89,7 +89,7 @@ impl ClientReader {
         let poll = Poll::new()?;
         let registry = poll.registry().try_clone()?;
         let waker = Waker::new(&registry, OWN)?;
-        let shared = Arc::new(Shared { registry, waker, state: Mutex::default() });
+        let shared = Arc::new(ReaderState { registry, waker, state: Mutex::default() });
         let of_thread = Arc::clone(&shared);
         thread::Builder::new().name("read clients".into()).spawn(move || {
             begin();
@@ -144,7 +144,7 @@ fn token(process: i32) -> Token {
     Token(usize::try_from(process).unwrap_or_default())
 }
 
-impl Shared {
+impl ReaderState {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }

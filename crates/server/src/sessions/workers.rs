@@ -33,9 +33,9 @@ pub(crate) type Work = Box<dyn FnOnce(&Arc<WorkerSlot>) + Send>;
 /// Threads that do what sessions need. Each holds the memory that planning takes, so there are few: only as much is begun as has a slot, and
 /// the rest waits in the order in which it came. What waits for something else gives its slot up, and keeps its thread.
 #[derive(Clone)]
-pub(crate) struct Workers(Arc<Shared>);
+pub(crate) struct Workers(Arc<WorkersState>);
 
-struct Shared {
+struct WorkersState {
     /// How many slots there are.
     at_once: usize,
     /// What each thread does at its beginning.
@@ -67,7 +67,7 @@ struct State {
 
 /// The slot of some work among what is done at once.
 pub(crate) struct WorkerSlot {
-    shared: Arc<Shared>,
+    shared: Arc<WorkersState>,
     is_held: AtomicBool,
 }
 
@@ -93,7 +93,8 @@ impl Workers {
         release: Option<fn()>,
     ) -> io::Result<Workers> {
         let (state, changed) = (Mutex::default(), Condvar::new());
-        let shared = Shared { at_once: at_once.max(1), begin: Box::new(begin), release, state, changed };
+        let shared =
+            WorkersState { at_once: at_once.max(1), begin: Box::new(begin), release, state, changed };
         let shared = Arc::new(shared);
         shared.start_thread(&mut shared.lock())?;
         Ok(Workers(shared))
@@ -118,7 +119,7 @@ impl Workers {
     }
 }
 
-impl Shared {
+impl WorkersState {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }

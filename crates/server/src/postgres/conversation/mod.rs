@@ -106,13 +106,13 @@ pub(crate) struct Conversation<'a> {
     /// How often the session had been cancelled before the newest request.
     cancelled_before: u32,
     /// Of the next request, if the session has been parked.
-    asked: Option<Asked>,
+    asked: Option<RequestArrival>,
     /// Its slot among the sessions that are answered at once.
     slot: &'a Arc<WorkerSlot>,
 }
 
 /// When a request came that has waited for a thread.
-pub(crate) struct Asked {
+pub(crate) struct RequestArrival {
     pub since: Instant,
     /// How often the session had been cancelled then.
     pub cancelled_before: u32,
@@ -144,7 +144,7 @@ impl Idle {
 impl<'a> Conversation<'a> {
     pub fn new(
         idle: Idle,
-        asked: Option<Asked>,
+        asked: Option<RequestArrival>,
         slot: &'a Arc<WorkerSlot>,
         shared: &'a ServerState,
         inbox: &'a SessionInbox,
