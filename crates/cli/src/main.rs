@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 #[cfg(feature = "sql")]
-use tidemill_server::{KeptLog, KeptLogLayer};
+use tidemill_server::{RecentLog, RecentLogLayer};
 #[cfg(feature = "sql")]
 use tracing::Level;
 
@@ -86,18 +86,18 @@ impl Command {
     /// The log that is kept for those who look at it by HTTP, and how severe its records are. That of a pipeline has no more than
     /// warnings: with more, bad rows would be reported before it is known whether the summary will do so.
     #[cfg(feature = "sql")]
-    fn kept_log(&self) -> Option<(KeptLog, Level)> {
+    fn kept_log(&self) -> Option<(RecentLog, Level)> {
         match self {
-            Command::Serve(_) => Some((KeptLog::default(), Level::INFO)),
-            Command::Run(command) if command.serves_http() => Some((KeptLog::default(), Level::WARN)),
+            Command::Serve(_) => Some((RecentLog::default(), Level::INFO)),
+            Command::Run(command) if command.serves_http() => Some((RecentLog::default(), Level::WARN)),
             _ => None,
         }
     }
 }
 
 #[cfg(feature = "sql")]
-fn kept_layer(log: &KeptLog, level: Level) -> logging::KeptLayer {
-    (level.into(), Box::new(KeptLogLayer::new(log, level)))
+fn kept_layer(log: &RecentLog, level: Level) -> logging::KeptLayer {
+    (level.into(), Box::new(RecentLogLayer::new(log, level)))
 }
 
 fn main() -> ExitCode {

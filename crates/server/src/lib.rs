@@ -31,6 +31,6 @@ mod sessions;
 mod text_rows;
 
 pub use self::http::{HttpOptions, HttpServer, OtlpExporter};
-pub use self::log::{KeptLog, KeptLogLayer};
+pub use self::log::{RecentLog, RecentLogLayer};
 pub use self::server::Server;
 pub use self::sessions::server_state::ServerOptions;

@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 use support::{Answered, PATIENCE, get, send, serve_http, serve_runtime};
-use tidemill_server::{HttpOptions, HttpServer, KeptLog, KeptLogLayer};
+use tidemill_server::{HttpOptions, HttpServer, RecentLog, RecentLogLayer};
 use tidemill_service::Runtime;
 use tidemill_sql::Planner;
 use tokio_postgres::{Config, NoTls};
@@ -19,11 +19,11 @@ use tracing::{Level, info, warn};
 use tracing_subscriber::layer::SubscriberExt;
 
 /// The log of this process, to which all tests write.
-fn log() -> KeptLog {
-    static LOG: OnceLock<KeptLog> = OnceLock::new();
+fn log() -> RecentLog {
+    static LOG: OnceLock<RecentLog> = OnceLock::new();
     let log = LOG.get_or_init(|| {
-        let log = KeptLog::default();
-        let layer = KeptLogLayer::new(&log, Level::INFO);
+        let log = RecentLog::default();
+        let layer = RecentLogLayer::new(&log, Level::INFO);
         tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).unwrap();
         log
     });
@@ -205,8 +205,8 @@ fn the_log_is_followed_while_it_is_written_and_as_long_as_one_may() {
 #[test]
 fn who_does_not_read_holds_back_nobody_and_takes_little() {
     // A log of its own, because it is flooded.
-    let log = KeptLog::default();
-    let layer = KeptLogLayer::new(&log, Level::INFO);
+    let log = RecentLog::default();
+    let layer = RecentLogLayer::new(&log, Level::INFO);
     let _written = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
     let options = HttpOptions { log: Some(log), questions_max: 1, ..HttpOptions::default() };
     let server = serve_http(&Runtime::new(Planner::new()), options);

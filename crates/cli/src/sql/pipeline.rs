@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidemill_engine::{Positions, Repair, ReplaceFrom, Skip, WorkerProcess, inspect};
-use tidemill_server::{HttpOptions, HttpServer, KeptLog};
+use tidemill_server::{HttpOptions, HttpServer, RecentLog};
 use tidemill_service::Runtime;
 use tidemill_sql::{Pipeline, Planner, StatementKind};
 
@@ -57,7 +57,7 @@ fn parse_replace(text: &str) -> Result<ReplaceFrom, String> {
 struct RunOptions {
     http: Option<SocketAddr>,
     /// The log that is served there.
-    log: Option<KeptLog>,
+    log: Option<RecentLog>,
     replace: Option<ReplaceFrom>,
     stop_within: Option<Duration>,
 }
@@ -68,7 +68,7 @@ impl RunPipeline {
         self.http.is_some()
     }
 
-    pub(crate) fn run(&self, log: Option<KeptLog>) -> anyhow::Result<Exit> {
+    pub(crate) fn run(&self, log: Option<RecentLog>) -> anyhow::Result<Exit> {
         let options = RunOptions { http: self.http, log, replace: None, stop_within: self.stop_within };
         match (&self.script, &self.database) {
             (Some(script), _) => {
@@ -105,7 +105,7 @@ fn run_database(
 }
 
 /// Serves metrics and status while something runs.
-fn serve_http(address: SocketAddr, log: Option<KeptLog>) -> anyhow::Result<HttpServer> {
+fn serve_http(address: SocketAddr, log: Option<RecentLog>) -> anyhow::Result<HttpServer> {
     let http = HttpServer::start(address, HttpOptions { log, ..HttpOptions::default() })?;
     terminal::tell(&super::serve::where_http_is(&http));
     Ok(http)

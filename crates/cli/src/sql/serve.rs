@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tidemill_connect::tls::{TlsServer, TlsServerSettings};
 use tidemill_engine::{MemoryBudget, WorkerProcess};
-use tidemill_server::{HttpOptions, HttpServer, KeptLog, OtlpExporter, Server, ServerOptions};
+use tidemill_server::{HttpOptions, HttpServer, OtlpExporter, RecentLog, Server, ServerOptions};
 use tidemill_service::{FileCatalogLog, QueryState, Runtime};
 use tidemill_sql::GatewayPlace;
 
@@ -109,7 +109,7 @@ pub(super) fn where_http_is(http: &HttpServer) -> String {
 }
 
 impl Serve {
-    pub(crate) fn run(&self, log: Option<KeptLog>) -> anyhow::Result<Exit> {
+    pub(crate) fn run(&self, log: Option<RecentLog>) -> anyhow::Result<Exit> {
         let mut planner = self.options.planner();
         let settings = planner.settings_mut();
         let readers = self.readers_memory.unwrap_or(settings.memory.limit() / READERS_SHARE);

@@ -21,7 +21,7 @@ use tracing::Level;
 use super::answer::{Answer, Refusal, starting, whole};
 use super::parameters::{bad, parameters};
 use super::shared::HttpState;
-use crate::log::{KeptLog, LogId, LogRecord};
+use crate::log::{LogId, LogRecord, RecentLog};
 use crate::report::{NOT_SUPPORTED, TOO_MANY_CONNECTIONS};
 use crate::sessions::identity::Identity;
 
@@ -103,7 +103,7 @@ fn is_stream(headers: &HeaderMap) -> bool {
 
 /// Who reads the log while it is written.
 struct Follower {
-    log: KeptLog,
+    log: RecentLog,
     wanted: LogSelection,
     runtime: Runtime,
     identity: Identity,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidemill_connect::tls::TlsServer;
 
-use crate::log::KeptLog;
+use crate::log::RecentLog;
 
 /// The limits of the HTTP side of a server.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub struct HttpOptions {
     /// With which certificate HTTPS is spoken; `None`: HTTP, without encryption.
     pub tls: Option<Arc<TlsServer>>,
     /// The log that owners can read; `None`: it is not kept.
-    pub log: Option<KeptLog>,
+    pub log: Option<RecentLog>,
 }
 
 impl Default for HttpOptions {

@@ -4,26 +4,26 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-use super::kept_log::KeptLog;
+use super::recent_log::RecentLog;
 use super::record::LogRecord;
 
 /// The start of the names of all our crates. What libraries log is not ours to explain.
 const OUR_TARGETS: &str = "tidemill";
 
-/// Writes events to a [`KeptLog`](crate::KeptLog).
-pub struct KeptLogLayer {
-    log: KeptLog,
+/// Writes events to a [`RecentLog`](crate::RecentLog).
+pub struct RecentLogLayer {
+    log: RecentLog,
     level: Level,
 }
 
-impl KeptLogLayer {
+impl RecentLogLayer {
     /// Writes the events of Tidemill that are at least as severe as this.
-    pub fn new(log: &KeptLog, level: Level) -> KeptLogLayer {
-        KeptLogLayer { log: log.clone(), level }
+    pub fn new(log: &RecentLog, level: Level) -> RecentLogLayer {
+        RecentLogLayer { log: log.clone(), level }
     }
 }
 
-impl<S: Subscriber> Layer<S> for KeptLogLayer {
+impl<S: Subscriber> Layer<S> for RecentLogLayer {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
         let metadata = event.metadata();
         // Not by `enabled`, which would decide for the other layers, too.

@@ -1,9 +1,9 @@
 //! The newest records of the log, in memory, for those who look at a server from elsewhere.
 
-mod kept_log;
 mod layer;
+mod recent_log;
 mod record;
 
-pub use self::kept_log::KeptLog;
-pub use self::layer::KeptLogLayer;
+pub use self::layer::RecentLogLayer;
+pub use self::recent_log::RecentLog;
 pub(crate) use self::record::{LogId, LogRecord};

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::support::{connect, get, run, serve_http, serve_runtime, start};
-use tidemill_server::{HttpOptions, KeptLog, KeptLogLayer, Server};
+use tidemill_server::{HttpOptions, RecentLog, RecentLogLayer, Server};
 use tidemill_service::{FileCatalogLog, Runtime};
 use tidemill_sql::Planner;
 use tracing_subscriber::layer::SubscriberExt;
@@ -158,8 +158,8 @@ fn operated(folder: &Path) -> Runtime {
 #[test]
 fn a_person_sees_what_limits_a_query_the_journal_and_the_log() {
     let Some(interpreter) = interpreter() else { return };
-    let log = KeptLog::default();
-    let layer = KeptLogLayer::new(&log, tracing::Level::INFO);
+    let log = RecentLog::default();
+    let layer = RecentLogLayer::new(&log, tracing::Level::INFO);
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let runtime = operated(folder.path());

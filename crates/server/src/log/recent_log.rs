@@ -17,19 +17,19 @@ const BYTES_MAX: usize = 4 << 20;
 
 /// The newest records of the log of this process: the last 2000 of them, or fewer if they are long. Clones are the same log.
 ///
-/// A [`KeptLogLayer`](crate::KeptLogLayer) writes it; [`HttpOptions::log`](crate::HttpOptions::log) serves it to owners.
+/// A [`RecentLogLayer`](crate::RecentLogLayer) writes it; [`HttpOptions::log`](crate::HttpOptions::log) serves it to owners.
 ///
 /// ```
-/// use tidemill_server::{KeptLog, KeptLogLayer};
+/// use tidemill_server::{RecentLog, RecentLogLayer};
 /// use tracing_subscriber::layer::SubscriberExt;
-/// let log = KeptLog::default();
-/// let layer = KeptLogLayer::new(&log, tracing::Level::INFO);
+/// let log = RecentLog::default();
+/// let layer = RecentLogLayer::new(&log, tracing::Level::INFO);
 /// let subscriber = tracing_subscriber::registry().with(layer);
 /// tracing::subscriber::with_default(subscriber, || tracing::info!(target: "tidemill_example", "it is kept"));
 /// assert_eq!(log.written(), 1);
 /// ```
 #[derive(Clone, Debug)]
-pub struct KeptLog {
+pub struct RecentLog {
     shared: Arc<LogState>,
 }
 
@@ -47,7 +47,7 @@ struct Records {
     bytes: usize,
 }
 
-impl Default for KeptLog {
+impl Default for RecentLog {
     fn default() -> Self {
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let shared = LogState {
@@ -55,11 +55,11 @@ impl Default for KeptLog {
             records: Mutex::default(),
             newest: watch::Sender::new(0),
         };
-        KeptLog { shared: Arc::new(shared) }
+        RecentLog { shared: Arc::new(shared) }
     }
 }
 
-impl KeptLog {
+impl RecentLog {
     /// How many records were written, including those that are not kept any more.
     pub fn written(&self) -> u64 {
         *self.shared.newest.borrow()
@@ -109,16 +109,16 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
-    use crate::log::KeptLogLayer;
+    use crate::log::RecentLogLayer;
 
-    fn kept(log: &KeptLog, work: impl FnOnce()) {
-        let layer = KeptLogLayer::new(log, Level::INFO);
+    fn kept(log: &RecentLog, work: impl FnOnce()) {
+        let layer = RecentLogLayer::new(log, Level::INFO);
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
     }
 
     #[test]
     fn the_newest_records_stay_and_their_numbers_go_on() {
-        let log = KeptLog::default();
+        let log = RecentLog::default();
         kept(&log, || (0..RECORDS_MAX + 7).for_each(|number| tracing::info!(number, "one")));
         let all = log.after(None, Level::INFO);
         assert_eq!((all.len(), all[0].number, log.written()), (RECORDS_MAX, 8, RECORDS_MAX as u64 + 7));
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn long_records_take_no_more_memory_than_they_may() {
-        let log = KeptLog::default();
+        let log = RecentLog::default();
         let long = "x".repeat(100_000);
         kept(&log, || (0..1000).for_each(|_| tracing::warn!(a = long, b = long, c = long, "{long}")));
         let bytes = log.lock().bytes;
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn what_is_less_severe_or_of_a_library_is_not_kept() {
-        let log = KeptLog::default();
+        let log = RecentLog::default();
         kept(&log, || {
             tracing::debug!("a cycle");
             tracing::info!(target: "hyper", "of a library");
