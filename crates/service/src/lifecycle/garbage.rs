@@ -111,13 +111,13 @@ impl Runtime {
     }
 
     /// Removes what a crash has left of queries and sources that were dropped. Nothing runs yet.
-    pub(crate) fn remove_superfluous(&self, started: &[StartedQuery]) {
+    pub(crate) fn remove_garbage(&self, started: &[StartedQuery]) {
         let Some(journal) = self.clock().journal_folder() else { return };
-        tell(journal, self.try_remove_superfluous(journal, started));
+        tell(journal, self.try_remove_garbage(journal, started));
         self.remove_streams();
     }
 
-    fn try_remove_superfluous(&self, journal: &Path, started: &[StartedQuery]) -> Result<(), Cause> {
+    fn try_remove_garbage(&self, journal: &Path, started: &[StartedQuery]) -> Result<(), Cause> {
         set_aside::remove_all(journal)?;
         let catalog = self.defined_catalog();
         if catalog.failed_definitions().iter().any(|failed| failed.defines.is_none()) {

@@ -64,7 +64,7 @@ impl Runtime {
         let (queries, stopped) = runtime.without_those_at_gateways(queries, stopped);
         let all: Vec<StartedQuery> = queries.iter().chain(&stopped).cloned().collect();
         runtime.check_known(&ever)?;
-        runtime.remove_superfluous(&all);
+        runtime.remove_garbage(&all);
         // Before a source is opened whose rows they need.
         stopped.into_iter().for_each(|query| runtime.bring_back_stopped(query));
         // Until each has said what it needs, the journal keeps everything.
