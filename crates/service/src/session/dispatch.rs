@@ -108,13 +108,6 @@ impl Session {
     /// # Errors
     /// If it would open a source that the session may not open.
     pub(super) fn reply(&self, planned: Planned) -> Result<Reply, Error> {
-        Ok(match planned {
-            Planned::Done(text) => Reply::Done(text),
-            Planned::Rows(rows) => Reply::Rows(rows),
-            Planned::Batches(batches) => Reply::Batches(batches),
-            Planned::Text(text) => Reply::Text(text),
-            Planned::Query(prepared) => Reply::Query(query(self, *prepared)?),
-            Planned::Analyze(prepared) => Reply::Analyze(query(self, *prepared)?),
-        })
+        planned.with_query(|prepared| Ok(query(self, *prepared)?))
     }
 }

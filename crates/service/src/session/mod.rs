@@ -12,8 +12,8 @@ use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::{
-    Catalog, Opened, OptionGroup, ParameterType, Pipeline, Planner, RowBatches, Settings, ShowKind,
-    Statement, StatementKind, Turns,
+    Catalog, Opened, OptionGroup, ParameterType, Pipeline, Planner, Settings, ShowKind, Statement,
+    StatementKind, Turns,
 };
 
 use crate::catalog::transaction::Transaction;
@@ -27,23 +27,8 @@ use crate::runtime::subscription::Subscription;
 use crate::runtime::unread::UnreadRows;
 use crate::{Cancellation, Error, Runtime};
 
-/// The result of a statement.
-pub enum Reply {
-    /// Something was defined or changed; the text says what.
-    Done(String),
-    /// Rows that are available at once.
-    Rows(RecordBatch),
-    /// Rows that are computed as they are taken; see [`Session::set_answers_in_batches`].
-    Batches(Box<RowBatches>),
-    /// A text to be shown unchanged.
-    Text(String),
-    /// A query to be started.
-    Query(Query),
-    /// A query to be started, and then described with its measurements (`EXPLAIN ANALYZE`).
-    Analyze(Query),
-    /// The changes of a materialized view, as they come.
-    Changes(Box<Subscription>),
-}
+/// The result of a statement of a session.
+pub type Reply = tidemill_sql::Reply<Query, Box<Subscription>>;
 
 /// One connection to a [`Runtime`]: its settings, its transaction, its cancellation. Definitions are seen by all
 /// sessions of the runtime, settings by this one only.

@@ -23,6 +23,7 @@ mod signature;
 mod take_turns;
 mod type_function;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,8 +61,9 @@ use crate::translate::{
 };
 use crate::turns::{AtOnce, Turns};
 
-/// The result of a statement.
-pub enum Reply {
+/// The result of a statement. `Q` is a query to be started, and `C` the changes of a materialized view: a planner only plans, and follows
+/// no view.
+pub enum Reply<Q = Box<Prepared>, C = Infallible> {
     /// Something was defined or changed; the text says what.
     Done(String),
     /// Rows that are available at once.
@@ -71,9 +73,36 @@ pub enum Reply {
     /// A text to be shown unchanged.
     Text(String),
     /// A query to be started.
-    Query(Box<Prepared>),
+    Query(Q),
     /// A query to be started, and then described with its measurements (`EXPLAIN ANALYZE`).
-    Analyze(Box<Prepared>),
+    Analyze(Q),
+    /// The changes of a materialized view, as they come.
+    Changes(C),
+}
+
+impl<Q> Reply<Q> {
+    /// Returns the reply of whoever makes something else of a planned query, and follows views.
+    ///
+    /// # Errors
+    /// That of `query`.
+    ///
+    /// ```
+    /// use tidemill_sql::{Planner, Reply, parse};
+    /// let statement = parse("SELECT value FROM sequence(count => 3)", "example").unwrap().remove(0);
+    /// let planned = Planner::new().execute(&statement).unwrap();
+    /// let reply: Result<Reply<bool, String>, ()> = planned.with_query(|query| Ok(query.is_finite()));
+    /// assert!(matches!(reply, Ok(Reply::Query(true))));
+    /// ```
+    pub fn with_query<R, C, E>(self, query: impl FnOnce(Q) -> Result<R, E>) -> Result<Reply<R, C>, E> {
+        Ok(match self {
+            Reply::Done(text) => Reply::Done(text),
+            Reply::Rows(rows) => Reply::Rows(rows),
+            Reply::Batches(batches) => Reply::Batches(batches),
+            Reply::Text(text) => Reply::Text(text),
+            Reply::Query(planned) => Reply::Query(query(planned)?),
+            Reply::Analyze(planned) => Reply::Analyze(query(planned)?),
+        })
+    }
 }
 
 /// Says what a statement means under a version of the catalogue, with the settings of a session. It opens no sink and runs
