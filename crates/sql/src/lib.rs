@@ -39,7 +39,7 @@ pub use self::gateway_place::GatewayPlace;
 pub use self::generator::Generator;
 pub use self::logical::Names;
 pub use self::planner::{
-    EmbeddedQueries, EmbeddedQuery, EmbeddedSource, KeptPlan, PlanStream, Planner, Reply, Surroundings,
+    CachedPlan, EmbeddedQueries, EmbeddedQuery, EmbeddedSource, PlanStream, Planner, Reply, Surroundings,
 };
 pub use self::query::explain::Explained;
 pub use self::query::fitted_rows::fitted_rows;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
-use tidemill_sql::{KeptPlan, ParameterType, Statement};
+use tidemill_sql::{CachedPlan, ParameterType, Statement};
 
 /// The most plans of a database.
 const PLANS_MAX: usize = 256;
@@ -26,7 +26,7 @@ struct State {
 
 struct Entry {
     /// `None`: the query is to be planned each time.
-    plan: Option<Arc<KeptPlan>>,
+    plan: Option<Arc<CachedPlan>>,
     /// When it was last used.
     used: u64,
 }
@@ -72,8 +72,8 @@ impl PlanCache {
         &self,
         version: u64,
         planned: &Planned,
-        plan: impl FnOnce() -> Result<Option<KeptPlan>, E>,
-    ) -> Result<Option<Arc<KeptPlan>>, E> {
+        plan: impl FnOnce() -> Result<Option<CachedPlan>, E>,
+    ) -> Result<Option<Arc<CachedPlan>>, E> {
         if let Some(known) = self.lock().get(version, planned) {
             return Ok(known);
         }
@@ -85,7 +85,7 @@ impl PlanCache {
 }
 
 impl State {
-    fn get(&mut self, version: u64, planned: &Planned) -> Option<Option<Arc<KeptPlan>>> {
+    fn get(&mut self, version: u64, planned: &Planned) -> Option<Option<Arc<CachedPlan>>> {
         if self.version != version {
             return None;
         }
@@ -95,7 +95,7 @@ impl State {
         Some(entry.plan.clone())
     }
 
-    fn keep(&mut self, version: u64, planned: &Planned, plan: Option<Arc<KeptPlan>>) {
+    fn keep(&mut self, version: u64, planned: &Planned, plan: Option<Arc<CachedPlan>>) {
         // A transaction reads an older version, or the catalogue has changed since.
         if version != self.version {
             return;

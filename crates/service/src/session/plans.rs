@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidemill_engine::arrow::schema::SchemaRef;
-use tidemill_sql::{KeptPlan, Parameter, ParameterType, Planner, Statement, StatementKind};
+use tidemill_sql::{CachedPlan, Parameter, ParameterType, Planner, Statement, StatementKind};
 
 use crate::catalog::plan_cache::Planned;
 use crate::runtime::readers::planning;
@@ -85,7 +85,7 @@ impl Session {
         &mut self,
         statement: &Statement,
         kinds: Vec<ParameterType>,
-    ) -> Result<Option<Arc<KeptPlan>>, Error> {
+    ) -> Result<Option<Arc<CachedPlan>>, Error> {
         let Some(planned) = Planned::new(statement, kinds, self.opens_files()) else { return Ok(None) };
         let changes = self.refresh();
         let (runtime, turns) = (self.runtime().clone(), Arc::clone(&self.turns));

@@ -2,6 +2,7 @@
 
 mod alter;
 mod argument_types;
+mod cached_plan;
 mod deadlines;
 mod deep_plans;
 mod define;
@@ -9,7 +10,6 @@ mod dependencies;
 mod embedded;
 mod functions;
 mod gateways;
-mod kept_plan;
 mod loaded_functions;
 mod member;
 mod paths;
@@ -36,10 +36,10 @@ use tidemill_engine::{Cause, MemoryBudget};
 use tidemill_operators::Aggregate;
 
 use self::alter::no_changes;
+pub use self::cached_plan::CachedPlan;
 use self::deadlines::may_start;
 use self::deep_plans::with_deep_stack;
 pub use self::embedded::{EmbeddedQueries, EmbeddedQuery, EmbeddedSource, PlanStream, Surroundings};
-pub use self::kept_plan::KeptPlan;
 use self::requests::Request;
 use self::select::{select_all, select_call, select_each};
 use crate::catalog::{Catalog, Requested};

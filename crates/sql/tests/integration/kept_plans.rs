@@ -2,7 +2,7 @@
 
 use crate::cars::{execute, planner, run, shown, some};
 use tidemill_sql::ParameterType::{BigInt, Boolean, Date, Double, Integer, Real, SmallInt, Text, Timestamp};
-use tidemill_sql::{KeptPlan, Parameter, ParameterType, Planner, Reply, Statement, divide};
+use tidemill_sql::{CachedPlan, Parameter, ParameterType, Planner, Reply, Statement, divide};
 use tidemill_testing::random::Random;
 
 /// Queries, and the types of their parameters.
@@ -118,7 +118,7 @@ fn planned_for(planner: &mut Planner, text: &str, values: &[Parameter]) -> Answe
     }
 }
 
-fn kept_for(planner: &Planner, kept: &KeptPlan, asked: &Statement, values: &[Parameter]) -> Option<Answer> {
+fn kept_for(planner: &Planner, kept: &CachedPlan, asked: &Statement, values: &[Parameter]) -> Option<Answer> {
     let rows = planner.answer(kept, asked, values)?;
     Some(rows.map_err(|error| error.to_string()).and_then(|rows| {
         let Reply::Rows(rows) = rows else { panic!("nobody has asked for batches") };

@@ -42,9 +42,9 @@ const TEXT: &str = "value";
 /// assert_eq!((kept.columns().field(0).name().as_str(), rows.num_rows()), ("next", 1));
 /// ```
 #[derive(Debug)]
-pub struct KeptPlan {
+pub struct CachedPlan {
     plan: LogicalPlan,
-    parameters: Vec<KeptParameter>,
+    parameters: Vec<CachedParameter>,
     columns: SchemaRef,
     /// Whether expressions without columns are to be computed once the values are there.
     folds: bool,
@@ -52,7 +52,7 @@ pub struct KeptPlan {
     nodes: usize,
 }
 
-impl KeptPlan {
+impl CachedPlan {
     /// The columns of its rows.
     pub fn columns(&self) -> &SchemaRef {
         &self.columns
@@ -76,18 +76,18 @@ impl KeptPlan {
 
 /// A parameter of a plan that is kept.
 #[derive(Debug)]
-struct KeptParameter {
+struct CachedParameter {
     kind: ParameterType,
     data_type: DataType,
     /// Makes its value out of the text that a client gives; `None`: the text is the value.
     from_text: Option<Compiled>,
 }
 
-impl KeptParameter {
+impl CachedParameter {
     /// `None` if the type of the planner depends on the value, or the planner has another form than a cast for it.
-    fn new(kind: ParameterType, provider: &Provider<'_>) -> Option<KeptParameter> {
+    fn new(kind: ParameterType, provider: &Provider<'_>) -> Option<CachedParameter> {
         if kind == ParameterType::Text {
-            return Some(KeptParameter { kind, data_type: DataType::Utf8, from_text: None });
+            return Some(CachedParameter { kind, data_type: DataType::Utf8, from_text: None });
         }
         let data_type = match kind {
             ParameterType::Decimal
@@ -106,7 +106,7 @@ impl KeptParameter {
         let schema = DFSchema::try_from(text_schema().as_ref().clone()).ok()?;
         let from_text = Compiled::new(&provider.expression(&cast, &schema).ok()?, &schema).ok()?;
         let data_type = tidemill_engine::Expression::data_type(&from_text);
-        Some(KeptParameter { kind, data_type, from_text: Some(from_text) })
+        Some(CachedParameter { kind, data_type, from_text: Some(from_text) })
     }
 
     fn field(&self, index: usize) -> FieldRef {
@@ -136,7 +136,7 @@ fn text_schema() -> SchemaRef {
 impl Planner {
     /// The plan of a query for parameters of these types; `None` if it is to be planned with the values each time: a query that
     /// reads a stream, a file or the past, has parameters where only constants can stand, or is wrong.
-    pub fn keep(&self, statement: &Statement, kinds: &[ParameterType]) -> Option<KeptPlan> {
+    pub fn keep(&self, statement: &Statement, kinds: &[ParameterType]) -> Option<CachedPlan> {
         let StatementKind::Query(query, options) = &statement.kind else { return None };
         if !options.is_empty() || options.as_of().is_some() || statement.parameters() > kinds.len() {
             return None;
@@ -144,8 +144,8 @@ impl Planner {
         let (turns, memory) = (&self.turns, self.settings.memory_of_reader());
         let plan = || {
             self.with_provider(|provider| {
-                let parameters = kinds.iter().map(|kind| KeptParameter::new(*kind, provider));
-                let parameters: Vec<KeptParameter> = parameters.collect::<Option<_>>()?;
+                let parameters = kinds.iter().map(|kind| CachedParameter::new(*kind, provider));
+                let parameters: Vec<CachedParameter> = parameters.collect::<Option<_>>()?;
                 let fields = parameters.iter().enumerate().map(|(index, known)| known.field(index));
                 let provider = provider.for_parameters(fields.collect());
                 let (_, plan) = provider.plan(query).ok()?;
@@ -156,7 +156,7 @@ impl Planner {
                 let (casts, nodes) = is_kept.then(|| looked_through(&plan).ok()).flatten()?;
                 // A truth value may leave over a condition alone.
                 let folds = casts || kinds.contains(&ParameterType::Boolean);
-                Some(KeptPlan { plan, parameters, columns, folds, nodes })
+                Some(CachedPlan { plan, parameters, columns, folds, nodes })
             })
         };
         with_deep_stack(|| within(turns, &memory, plan))
@@ -169,7 +169,7 @@ impl Planner {
     /// The error, with its place in the statement.
     pub fn answer(
         &self,
-        kept: &KeptPlan,
+        kept: &CachedPlan,
         statement: &Statement,
         values: &[Parameter],
     ) -> Option<std::result::Result<Reply, TextError>> {
@@ -184,7 +184,7 @@ impl Planner {
     /// As `answer`.
     pub fn explain_answer(
         &self,
-        kept: &KeptPlan,
+        kept: &CachedPlan,
         statement: &Statement,
         values: &[Parameter],
     ) -> Option<std::result::Result<String, TextError>> {
@@ -195,7 +195,7 @@ impl Planner {
     /// Does something with the plan that is left to be answered once there are values.
     fn with_answerable<T>(
         &self,
-        kept: &KeptPlan,
+        kept: &CachedPlan,
         statement: &Statement,
         values: &[Parameter],
         compute: impl FnOnce(&LogicalPlan) -> Result<T>,
