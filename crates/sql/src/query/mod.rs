@@ -2,6 +2,7 @@
 
 pub(crate) mod bound_text;
 pub(crate) mod costs_text;
+pub(crate) mod deadline_monitor;
 pub(crate) mod divided_query;
 pub(crate) mod durable_view;
 pub(crate) mod explain;
@@ -10,7 +11,6 @@ pub(crate) mod fitted_rows;
 pub(crate) mod fragmented;
 pub(crate) mod gateway_parts;
 pub(crate) mod higher_priority_work;
-pub(crate) mod kept_deadline;
 pub(crate) mod left_out;
 pub(crate) mod limited;
 pub(crate) mod measurement;

@@ -16,9 +16,9 @@ use tidemill_store::{StoreConfig, StoreReader, StoreSink};
 use tracing::info;
 
 use crate::connectors::SinkUse;
+use crate::query::deadline_monitor::DeadlineMonitor;
 use crate::query::divided_query::{DividedQuery, Part};
 use crate::query::durable_view::DurableView;
-use crate::query::kept_deadline::KeptDeadline;
 use crate::query::limited::Limited;
 use crate::query::pipeline::{DurableRunPlan, OutputTarget, Pipeline};
 use crate::query::prepared::{Answer, Output, Prepared};
@@ -229,7 +229,7 @@ impl Opened {
         let names: Vec<String> = used.map(|source| source.definition.name.clone()).collect();
         let engine = prepared.engine()?;
         let deadline =
-            Arc::new(KeptDeadline::new(prepared.real_time.clone(), prepared.cycles_without_analysis()));
+            Arc::new(DeadlineMonitor::new(prepared.real_time.clone(), prepared.cycles_without_analysis()));
         let Prepared { dataflow, settings, max_latency, memory, .. } = prepared;
         let journal_folder = journal.as_ref().map(|journal| journal.folder.clone());
         let started = match journal {

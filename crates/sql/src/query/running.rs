@@ -15,8 +15,8 @@ use tidemill_engine::{
 
 use crate::expressions::compiled::plain;
 use crate::logical::header;
+use crate::query::deadline_monitor::DeadlineMonitor;
 use crate::query::divided_query::DividedQuery;
-use crate::query::kept_deadline::KeptDeadline;
 use crate::query::real_time::RealTime;
 use crate::query::status::{QueryObserver, QueryStatus};
 use crate::query::suspects::suspects;
@@ -45,7 +45,7 @@ pub struct RunningQuery {
     /// The file in which the costs of splits are stored.
     pub(crate) split_profiles: Option<PathBuf>,
     /// What looks after its deadline.
-    pub(crate) deadline: Arc<KeptDeadline>,
+    pub(crate) deadline: Arc<DeadlineMonitor>,
 }
 
 /// The rows from which an answer is computed at the end.

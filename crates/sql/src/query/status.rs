@@ -9,7 +9,7 @@ use tidemill_operators::watermark::LateRows;
 
 use crate::defined_functions::without_digests;
 use crate::logical::{header, shown_text};
-use crate::query::kept_deadline::KeptDeadline;
+use crate::query::deadline_monitor::DeadlineMonitor;
 use crate::query::left_out::LeftOut;
 use crate::query::run_text::run_text;
 use crate::text::wording::plain_values;
@@ -88,7 +88,7 @@ impl QueryStatus {
 #[derive(Clone)]
 pub struct QueryObserver {
     pub(crate) engine: Observer,
-    pub(crate) deadline: Arc<KeptDeadline>,
+    pub(crate) deadline: Arc<DeadlineMonitor>,
     pub(crate) feeds: Vec<(String, FeedObserver)>,
     pub(crate) reports: Reports,
 }

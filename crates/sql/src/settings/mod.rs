@@ -1,7 +1,7 @@
 //! Settings of a session: `SET name = value`. The `registry` has the name, the kind, the meaning and the effect of each.
 
 mod kept;
-mod kept_value;
+mod persisted_value;
 mod registry;
 
 use std::path::PathBuf;

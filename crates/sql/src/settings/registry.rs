@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidemill_engine::{Bytes, Rebalancing};
 
 use super::Settings;
-use super::kept_value::KeptValue;
+use super::persisted_value::PersistedValue;
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind, OptionValues};
 
 /// A setting that `SET` changes.
@@ -17,7 +17,7 @@ pub(super) struct Setting {
     pub set: fn(&mut Settings, &OptionValues<'_>, &str),
     pub show: fn(&Settings) -> String,
     /// The value that is kept with a query.
-    pub value: fn(&mut Settings) -> &mut dyn KeptValue,
+    pub value: fn(&mut Settings) -> &mut dyn PersistedValue,
     /// Whether it is kept only if it differs from the program's: it belongs to the machine or the folder.
     pub is_of_place: bool,
 }

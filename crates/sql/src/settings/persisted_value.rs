@@ -7,15 +7,15 @@ use tidemill_engine::Rebalancing;
 use tidemill_engine::fields::{Fields, Malformed, TakeFields};
 
 /// A value of a setting, as bytes.
-pub(super) trait KeptValue {
+pub(super) trait PersistedValue {
     fn encode(&self) -> Vec<u8>;
 
     fn decode(&mut self, bytes: &mut Fields<'_>) -> Result<(), Malformed>;
 }
 
-macro_rules! kept_number {
+macro_rules! persisted_number {
     ($($number:ty),*) => {$(
-        impl KeptValue for $number {
+        impl PersistedValue for $number {
             fn encode(&self) -> Vec<u8> {
                 (*self as u64).to_le_bytes().to_vec()
             }
@@ -28,9 +28,9 @@ macro_rules! kept_number {
     )*};
 }
 
-kept_number!(u32, u64, usize);
+persisted_number!(u32, u64, usize);
 
-impl KeptValue for bool {
+impl PersistedValue for bool {
     fn encode(&self) -> Vec<u8> {
         u64::from(*self).encode()
     }
@@ -41,7 +41,7 @@ impl KeptValue for bool {
     }
 }
 
-impl KeptValue for Rebalancing {
+impl PersistedValue for Rebalancing {
     fn encode(&self) -> Vec<u8> {
         (*self != Rebalancing::Off).encode()
     }
@@ -53,7 +53,7 @@ impl KeptValue for Rebalancing {
     }
 }
 
-impl KeptValue for Duration {
+impl PersistedValue for Duration {
     fn encode(&self) -> Vec<u8> {
         u64::try_from(self.as_nanos()).unwrap_or(u64::MAX).encode()
     }
@@ -64,9 +64,9 @@ impl KeptValue for Duration {
     }
 }
 
-impl KeptValue for Option<Duration> {
+impl PersistedValue for Option<Duration> {
     fn encode(&self) -> Vec<u8> {
-        self.as_ref().map_or_else(Vec::new, KeptValue::encode)
+        self.as_ref().map_or_else(Vec::new, PersistedValue::encode)
     }
 
     fn decode(&mut self, bytes: &mut Fields<'_>) -> Result<(), Malformed> {
@@ -76,7 +76,7 @@ impl KeptValue for Option<Duration> {
 }
 
 /// A number of bytes; zero stands for none.
-impl KeptValue for Option<u64> {
+impl PersistedValue for Option<u64> {
     fn encode(&self) -> Vec<u8> {
         self.unwrap_or(0).encode()
     }
@@ -87,7 +87,7 @@ impl KeptValue for Option<u64> {
     }
 }
 
-impl KeptValue for Option<PathBuf> {
+impl PersistedValue for Option<PathBuf> {
     fn encode(&self) -> Vec<u8> {
         self.as_ref().map_or_else(Vec::new, |path| path.to_string_lossy().into_owned().into_bytes())
     }

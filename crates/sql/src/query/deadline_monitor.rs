@@ -18,7 +18,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Looks after the deadline of a query.
-pub(crate) struct KeptDeadline {
+pub(crate) struct DeadlineMonitor {
     /// When cycles close without an analysis.
     policy: CyclePolicy,
     state: Mutex<State>,
@@ -35,13 +35,13 @@ struct State {
     has_earlier_pool: bool,
 }
 
-impl KeptDeadline {
-    pub fn new(real_time: RealTime, policy: CyclePolicy) -> KeptDeadline {
+impl DeadlineMonitor {
+    pub fn new(real_time: RealTime, policy: CyclePolicy) -> DeadlineMonitor {
         let state = State { real_time, looked: None, analysed: None, costs: None, has_earlier_pool: false };
         if let Some(refusal) = state.real_time.refusal() {
             warn!("{refusal}; it runs nevertheless, and late answers are counted");
         }
-        KeptDeadline { policy, state: Mutex::new(state) }
+        DeadlineMonitor { policy, state: Mutex::new(state) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
