@@ -100,7 +100,7 @@ mod connection_tests;
 pub use chunk_builder::ChunkBuilder;
 pub use clock::{
     Beginning, ClockRun, DatabaseClock, DatabaseCut, DurableClockRun, DurableUse, Held, JournalStatus,
-    KeptRows, LogStatus, OpenSource, QueryFolder, QueryLag, QueryNeeds, QueryPosition, RING_BYTES_MAX,
+    LogStatus, OpenSource, QueryFolder, QueryLag, QueryNeeds, QueryPosition, RING_BYTES_MAX, RetainedRows,
     SnapshotStatus, SourceKey, SourceLogStatus, SourceUse,
 };
 pub use durable::{
@@ -114,7 +114,7 @@ pub use feed_settings::{EventTime, FeedSettings};
 pub use feed_state::{FeedObserver, FeedStatus};
 pub use machine_memory::machine_memory_bytes;
 pub use past::{
-    CycleInput, KeptState, OperatorRows, Past, PastCycle, PastQuery, PastRun, PastSource, PastStart,
+    CycleInput, OperatorRows, Past, PastCycle, PastQuery, PastRun, PastSource, PastStart, PastState,
 };
 pub use tidemill_core::counters::Counter;
 pub use tidemill_core::error::{Cause, Fault, OperatorError, SinkError, chain};

@@ -20,7 +20,7 @@ use super::lost_end::LostEnds;
 use super::lost_rows::{SourceInCuts, SourceMark};
 use super::need::{Need, least};
 use super::source_journal::SourceJournal;
-use super::stopped_queries::{JournaledSource, KeptRows, StoppedQuery};
+use super::stopped_queries::{JournaledSource, RetainedRows, StoppedQuery};
 
 /// Cuts that no query needs any more are kept up to this many bytes, for queries that begin with the earliest rows.
 const CUTS_RETAINED_BYTES: u64 = 256 << 20;
@@ -259,7 +259,7 @@ impl ClockJournal {
     }
 
     /// What is kept for a query that is stopped; `None`: there is none of this name, or it has never begun.
-    pub fn kept_for(&self, query: &str) -> Result<Option<KeptRows>, Cause> {
+    pub fn kept_for(&self, query: &str) -> Result<Option<RetainedRows>, Cause> {
         let mut state = self.state.lock();
         let JournalState { stopped, progress, bytes_max, needs, .. } = &mut *state;
         let Some(stopped) = stopped.get_mut(query) else { return Ok(None) };

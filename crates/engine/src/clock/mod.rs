@@ -44,7 +44,7 @@ use self::source_state::SourceState;
 pub use self::source_use::{DurableUse, OpenSource, SourceKey, SourceUse};
 use self::state::ClockState;
 pub use self::state::DatabaseCut;
-pub use self::stopped_queries::KeptRows;
+pub use self::stopped_queries::RetainedRows;
 pub use self::subscription::ClockRun;
 use crate::feed_state::FeedState;
 
@@ -205,7 +205,7 @@ impl DatabaseClock {
     ///
     /// # Errors
     /// If the disk fails.
-    pub fn kept_for(&self, query: &str) -> Result<Option<KeptRows>, Cause> {
+    pub fn kept_for(&self, query: &str) -> Result<Option<RetainedRows>, Cause> {
         self.shared.journal.as_ref().map_or(Ok(None), |journal| journal.kept_for(query))
     }
 

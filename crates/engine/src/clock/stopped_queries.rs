@@ -14,7 +14,7 @@ const CUT_BYTES_MAX: u64 = 4 << 30;
 
 /// What the journal of a database keeps for a query that is stopped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeptRows {
+pub struct RetainedRows {
     /// The query continues behind this cycle; `None`: with the first one.
     pub after: Option<u64>,
     /// The rows behind it, of those of its sources that other queries read meanwhile.
@@ -61,11 +61,11 @@ impl StoppedQuery {
         is_new
     }
 
-    pub fn kept(&self, sources: &BTreeMap<usize, JournaledSource<'_>>) -> KeptRows {
+    pub fn kept(&self, sources: &BTreeMap<usize, JournaledSource<'_>>) -> RetainedRows {
         let rows = |(source, position): &(usize, u64)| {
             sources.get(source).map_or(0, |source| source.progress.end().saturating_sub(*position))
         };
-        KeptRows {
+        RetainedRows {
             after: self.need.after,
             rows: self.need.positions.iter().map(rows).sum(),
             waits_since_ns: self.waits_since_ns,

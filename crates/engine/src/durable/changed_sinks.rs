@@ -145,7 +145,7 @@ impl QueryParts {
 
 /// What stays of a query whose sinks have changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeptParts {
+pub(crate) struct RetainedParts {
     pub added: Vec<String>,
     pub removed: Vec<String>,
     pub kept: Vec<String>,
@@ -162,7 +162,7 @@ pub(super) fn compare(
     now: &QueryParts,
     before: &QueryParts,
     queries: &[SinkQuery],
-) -> Result<KeptParts, String> {
+) -> Result<RetainedParts, String> {
     let is_in = |parts: &QueryParts, sink: &SinkPart| parts.sinks.contains(sink);
     let (kept, added) = (now.numbers(|sink| is_in(before, sink)), now.numbers(|sink| !is_in(before, sink)));
     let (stays, removed) =
@@ -211,7 +211,7 @@ pub(super) fn compare(
         }
     }
     let dropped = before.operators.iter().filter(|operator| operator.sinks.is_disjoint(&stays));
-    Ok(KeptParts {
+    Ok(RetainedParts {
         added: now.names(&added),
         removed: before.names(&removed),
         kept: now.names(&kept),
@@ -246,7 +246,7 @@ pub(super) fn told(now: &QueryParts, before: &QueryParts) -> String {
     text
 }
 
-impl KeptParts {
+impl RetainedParts {
     /// The state of the operators that keep it, under the names that they have now.
     pub fn state(&self, stored: &Snapshot) -> Snapshot {
         let of = |name: &String| stored.operators.iter().find(|(known, _)| escaped(known) == *name);

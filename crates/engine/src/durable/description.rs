@@ -9,7 +9,7 @@ use tidemill_core::error::Cause;
 use tidemill_journal::database;
 use tidemill_plan::{Plan, SourcePlan};
 
-use super::changed_sinks::{self, KeptParts, QueryParts};
+use super::changed_sinks::{self, QueryParts, RetainedParts};
 use super::{Durability, DurableSource, SinkQuery};
 
 /// The first line of descriptions that include the meaning of rows.
@@ -122,7 +122,7 @@ impl Description {
     ///
     /// # Errors
     /// As `check`, with what would be kept and what not.
-    pub fn compare(&self, stored: &str) -> Result<Option<KeptParts>, Cause> {
+    pub fn compare(&self, stored: &str) -> Result<Option<RetainedParts>, Cause> {
         let Err(different) = self.check(stored) else { return Ok(None) };
         let (before, text) = parts_of(stored);
         if !before.is_known() || !self.parts.is_known() {

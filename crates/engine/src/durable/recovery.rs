@@ -9,7 +9,7 @@ use tidemill_flow::Resume;
 use tidemill_journal::{CutJournal, Journal, Skips, StoredSnapshot, StreamProgress};
 use tracing::info;
 
-use super::changed_sinks::{ChangedSinks, KeptParts, begins};
+use super::changed_sinks::{ChangedSinks, RetainedParts, begins};
 use super::description::Description;
 use super::protocol::{JournaledRange, RecoveryInput, RecoveryPlan, Retention, SinkCommit};
 use super::reach::{check_there, keep_away, places, reach};
@@ -58,7 +58,7 @@ pub(super) struct Recoverer<'a> {
 /// What earlier runs left.
 struct Inspection {
     /// What stays of the query in the journal, if its sinks have changed.
-    kept: Option<KeptParts>,
+    kept: Option<RetainedParts>,
     /// Whether the journal describes the same query in other words.
     is_reworded: bool,
     sinks: Vec<SinkCommit>,
@@ -166,7 +166,12 @@ impl Recoverer<'_> {
     }
 
     /// Returns what is reported about the recovery.
-    fn recovered(&self, snapshot: Option<&Cut>, plan: &RecoveryPlan, kept: Option<KeptParts>) -> Recovered {
+    fn recovered(
+        &self,
+        snapshot: Option<&Cut>,
+        plan: &RecoveryPlan,
+        kept: Option<RetainedParts>,
+    ) -> Recovered {
         let events = |(stream, start): (&Arc<StreamProgress>, &u64)| stream.end().saturating_sub(*start);
         let recovered = Recovered {
             snapshot: snapshot.map(|cut| cut.cycle),
@@ -213,7 +218,7 @@ fn check_new(added: &[String], names: &[String], sinks: &mut [Box<dyn Sink>]) ->
 }
 
 /// The sinks that say where a run begins.
-fn of_earlier_runs(sinks: &[SinkCommit], kept: Option<&KeptParts>) -> Vec<SinkCommit> {
+fn of_earlier_runs(sinks: &[SinkCommit], kept: Option<&RetainedParts>) -> Vec<SinkCommit> {
     let is_new = |place: &&SinkCommit| kept.is_some_and(|kept| kept.added.contains(&place.name));
     sinks.iter().filter(|place| !is_new(place)).cloned().collect()
 }
@@ -253,7 +258,7 @@ fn in_names_of_today(
 fn change(
     journal: &Journal,
     description: &Description,
-    kept: &KeptParts,
+    kept: &RetainedParts,
     stored: Option<&StoredSnapshot>,
     sinks: &[SinkCommit],
 ) -> Result<(), Cause> {

@@ -2,11 +2,11 @@
 //! runs or one that is stopped. Nothing is written, locked or acknowledged (decision 0075).
 
 mod input_rows;
-mod kept_state;
 mod past_cycles;
 mod past_records;
 mod past_run;
 mod past_sink;
+mod past_state;
 
 use std::path::{Path, PathBuf};
 
@@ -19,9 +19,9 @@ use tidemill_journal::{StoredSnapshot, database};
 use crate::clock::SourceInCuts;
 use crate::durable::sources_of;
 pub use input_rows::CycleInput;
-pub use kept_state::{KeptState, OperatorRows};
 pub use past_run::{PastQuery, PastRun, PastSource};
 pub use past_sink::PastCycle;
+pub use past_state::{OperatorRows, PastState};
 
 /// The folder of a durable query, to be read.
 pub struct Past {

@@ -11,10 +11,10 @@ use tidemill_flow::{Resume, Running, Snapshots};
 use tidemill_journal::inspect::{self, Listing};
 use tidemill_plan::{OperatorPlan, Plan};
 
-use super::kept_state::KeptState;
 use super::past_cycles::{PastCycles, PastEnd, SourceInPast};
 use super::past_records::PastRecords;
 use super::past_sink::{PastCycle, PastSink, SinkCycle};
+use super::past_state::PastState;
 use super::{Past, PastStart, begun};
 use crate::Engine;
 use crate::clock::{SourceInCuts, SourceMark, SourceReplay, SourceView, of_marks};
@@ -139,9 +139,9 @@ impl PastRun {
 
     /// What the operators held after the last cycle. It is there once, if it was to be kept, and if
     /// [`next_cycle`](PastRun::next_cycle) has said that there is no further cycle.
-    pub fn take_state(&mut self) -> Option<KeptState> {
+    pub fn take_state(&mut self) -> Option<PastState> {
         let (operators, snapshots) = self.kept.take_if(|_| self.running.is_none())?;
-        Some(KeptState::new(operators, snapshots.of_end()?))
+        Some(PastState::new(operators, snapshots.of_end()?))
     }
 
     fn join(&mut self) -> Result<(), Cause> {

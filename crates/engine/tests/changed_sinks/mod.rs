@@ -51,7 +51,7 @@ fn parts(sinks: &[(&str, &[&str])]) -> (QueryParts, Vec<SinkQuery>) {
     (QueryParts::of(&plan, &queries), queries)
 }
 
-fn changed(before: &[(&str, &[&str])], now: &[(&str, &[&str])]) -> Result<KeptParts, String> {
+fn changed(before: &[(&str, &[&str])], now: &[(&str, &[&str])]) -> Result<RetainedParts, String> {
     let ((before, _), (now, queries)) = (parts(before), parts(now));
     let stored = format!("{}the rest\n", before.text());
     let (read, rest) = QueryParts::read(&stored);

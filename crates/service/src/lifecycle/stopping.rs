@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tidemill_engine::{Cause, KeptRows, inspect};
+use tidemill_engine::{Cause, RetainedRows, inspect};
 use tidemill_sql::{Pipeline, Planner, ViewHandle};
 use tracing::warn;
 
@@ -141,7 +141,7 @@ impl Runtime {
     }
 }
 
-fn described(kept: &KeptRows) -> String {
+fn described(kept: &RetainedRows) -> String {
     let from = kept.after.map_or("from the first one on".to_owned(), |cycle| format!("behind cycle {cycle}"));
     if kept.is_let_go {
         format!(

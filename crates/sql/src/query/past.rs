@@ -4,7 +4,7 @@ use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::SchemaRef;
 use tidemill_connect::memory::TableStore;
-use tidemill_engine::{Cause, Engine, KeptState, Past, PastCycle, PastQuery, PastRun, PastStart};
+use tidemill_engine::{Cause, Engine, Past, PastCycle, PastQuery, PastRun, PastStart, PastState};
 use tidemill_operators::changes::changelog_schema;
 use tidemill_store::{Contents, Retention, StoreConfig, StoreWriter};
 
@@ -27,7 +27,7 @@ pub struct PastResults {
     /// By name: of a table the last row of each key, otherwise all rows.
     pub rows: Vec<(String, RecordBatch)>,
     /// What the operators held, if the range says that it is kept; see [`state_of`](crate::state_of).
-    pub state: Option<KeptState>,
+    pub state: Option<PastState>,
 }
 
 /// Which part of the past is replayed, and by what.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::Schema;
-use tidemill_engine::{Cause, KeptState, OperatorRows};
+use tidemill_engine::{Cause, OperatorRows, PastState};
 
 use crate::generator::Generator;
 use crate::relations::source_definition::SourceDefinition;
@@ -60,7 +60,7 @@ const ARGUMENTS: &[OptionDefinition] = &[
 /// let query = parse("SELECT n FROM state_of('aggregate')", "example").unwrap().remove(0);
 /// assert!(matches!(planner.execute(&query), Ok(Reply::Rows(_) | Reply::Query(_))));
 /// ```
-pub fn state_of(state: KeptState) -> Generator {
+pub fn state_of(state: PastState) -> Generator {
     let define = move |arguments: &crate::DeclaredValues| {
         let rows = match arguments.text("operator") {
             Some(operator) => rows_of(&state, operator, arguments.text("rows"))?,
@@ -75,7 +75,7 @@ pub fn state_of(state: KeptState) -> Generator {
 ///
 /// # Errors
 /// If there is no such operator, it does not show its state, or it has no such rows.
-pub fn rows_of(state: &KeptState, operator: &str, kind: Option<&str>) -> Result<RecordBatch, Cause> {
+pub fn rows_of(state: &PastState, operator: &str, kind: Option<&str>) -> Result<RecordBatch, Cause> {
     let operator = resolved(state, operator)?;
     let Some(mut kinds) = state.rows(operator)? else {
         return Err(Cause::user(format!(
@@ -108,7 +108,7 @@ pub fn rows_of(state: &KeptState, operator: &str, kind: Option<&str>) -> Result<
 
 /// The full name of an operator that is named by its number, or by words with which its name begins, with or without the
 /// number.
-fn resolved<'a>(state: &'a KeptState, wanted: &str) -> Result<&'a str, Cause> {
+fn resolved<'a>(state: &'a PastState, wanted: &str) -> Result<&'a str, Cause> {
     let names: Vec<&str> = state.operators().map(|(name, _)| name).collect();
     if let Some(name) = names.iter().find(|name| **name == wanted) {
         return Ok(name);
@@ -157,7 +157,7 @@ fn united(rows: &OperatorRows) -> Result<RecordBatch, Cause> {
 }
 
 /// Each operator with the kinds of its rows, and how many there are; NULL if it does not show them.
-fn list(state: &KeptState) -> Result<RecordBatch, Cause> {
+fn list(state: &PastState) -> Result<RecordBatch, Cause> {
     let (mut names, mut kinds, mut counts, mut partitions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut add = |name: &str, of: u32, kind: Option<&'static str>, count: Option<i64>| {
         names.push(name.to_owned());

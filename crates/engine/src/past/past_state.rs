@@ -11,7 +11,7 @@ use tidemill_core::{SnapshotReader, StateRows};
 use tidemill_plan::OperatorPlan;
 
 /// The state of a query's operators at the end of a cycle. It is a snapshot; its rows are made when they are asked for.
-pub struct KeptState {
+pub struct PastState {
     operators: Vec<OperatorPlan>,
     snapshot: Snapshot,
 }
@@ -26,9 +26,9 @@ pub struct OperatorRows {
     pub rows: Vec<RecordBatch>,
 }
 
-impl KeptState {
-    pub(super) fn new(operators: Vec<OperatorPlan>, snapshot: Snapshot) -> KeptState {
-        KeptState { operators, snapshot }
+impl PastState {
+    pub(super) fn new(operators: Vec<OperatorPlan>, snapshot: Snapshot) -> PastState {
+        PastState { operators, snapshot }
     }
 
     /// The cycle after which it was so.
