@@ -3,21 +3,15 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 use tidemill_engine::{Beginning, Cause, inspect};
 use tidemill_sql::{Catalog, Pipeline, SinkInput, Statement, StatementKind, ViewHandle};
 
-use crate::backoff::Backoff;
-use crate::lifecycle::catching_up::end_behind_newest;
+use crate::lifecycle::catching_up::{end_behind_newest, stays, wait_for};
 use crate::lifecycle::query_lifecycle::QueryLifecycle;
 use crate::lifecycle::starting::NewQuery;
 use crate::runtime::query::{Identity, NamedQuery};
-use crate::{Error, QueryState, Runtime};
-
-/// That a new query has caught up is noticed at most this late.
-pub(crate) const LOOK_MAX: Duration = Duration::from_millis(20);
+use crate::{Error, Runtime};
 
 /// What a query that took the place of another one has of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -390,7 +384,7 @@ impl QueryLifecycle<'_> {
     ) -> Result<(), Error> {
         let runtime = self.runtime;
         let Identity { kept, computation, .. } = &new.identity;
-        self.wait_for(new, old, &kept.name, is_finite)?;
+        wait_for(new, old, &kept.name, is_finite, &self.is_cancelled_from_here())?;
         let replaced = runtime.catalog_store().replace(kept.clone(), &new.views, |catalog| {
             self.plan_again(statement, &kept.name, (folder, computation), catalog)
         });
@@ -416,31 +410,6 @@ impl QueryLifecycle<'_> {
             Err(Cause::operation("what its new query names was redefined meanwhile; try again").into())
         }
     }
-
-    /// Waits until a query has everything that another one has; if it `is_finite`, until it has ended.
-    fn wait_for(&self, new: &NamedQuery, old: &NamedQuery, name: &str, is_finite: bool) -> Result<(), Cause> {
-        let (is_cancelled, backoff) = (self.is_cancelled_from_here(), Backoff::up_to(LOOK_MAX));
-        loop {
-            if is_cancelled() {
-                return Err(stays(name, "the statement was cancelled before the new query had caught up"));
-            }
-            let report = new.report(name);
-            let is_there = match (report.state, old.state()) {
-                (Some(QueryState::Failed), _) => {
-                    let problem = report.problem.unwrap_or_default();
-                    return Err(stays(name, &format!("the new query has failed: {problem}")));
-                }
-                (Some(QueryState::Ended), _) => true,
-                _ if is_finite => false,
-                (_, QueryState::Running) => report.cycle >= old.report(name).cycle,
-                _ => report.lag.cycles == 0,
-            };
-            if is_there {
-                return Ok(());
-            }
-            thread::sleep(backoff.wait());
-        }
-    }
 }
 
 /// The name that a query has in the journal of the database: that of its folder, of which there is one.
@@ -454,11 +423,6 @@ fn cause_of(error: Error) -> Cause {
         Error::Query(cause) => cause,
         Error::Statement(error) => Cause::user(error.to_string()),
     }
-}
-
-/// Nothing has changed.
-pub(crate) fn stays(name: &str, why: &str) -> Cause {
-    Cause::operation(format!("'{name}' is not replaced, and continues as it was: {why}"))
 }
 
 fn is_stopped(name: &str) -> Cause {
