@@ -14,6 +14,8 @@
 //! | `output` | printing, exiting, `dbg!` and `todo!` in library code: in each `src` but that of `cli` |
 //! | `unsafe` | `unsafe` in a file that [`sources::UNSAFE_ALLOWED`] does not list |
 //! | `file-length` | a Rust file of more than 800 lines |
+//! | `folder-files` | a folder below `src` with more than 25 Rust files, see [`spread`] |
+//! | `type-files` | a type with methods in more than 3 files, see [`spread`] |
 //! | `line-length` | a line of Rust of more than 120 characters, unless it is a comment or has a URL |
 //! | `module-files` | a file `x.rs` beside a folder `x`: its module is `x/mod.rs` |
 //! | `names` | a file or folder named `utils`, `common`, `helpers` or `misc` |
@@ -33,6 +35,7 @@ pub mod map;
 pub mod prose;
 pub mod rust_text;
 pub mod sources;
+pub mod spread;
 pub mod test_binaries;
 pub mod tree;
 

@@ -10,6 +10,7 @@
 //! * `output`: libraries do not print or exit.
 //! * `unsafe`: only in listed files.
 //! * `file-length`, `line-length`: at most 800 lines of 120 characters.
+//! * `folder-files`, `type-files`: at most 25 files in a folder, and a type's methods in at most 3.
 //! * `module-files`: the module of a folder is its `mod.rs`.
 //! * `names`: no `utils`, `common`, `helpers`, `misc`.
 //! * `prose`: no phrase that reads as translated.
@@ -20,7 +21,7 @@ use std::fs;
 use std::process::Command;
 
 use tidemill_tidy::{
-    Finding, cycles, decisions, edges, features, glossary, map, prose, sources, test_binaries, tree,
+    Finding, cycles, decisions, edges, features, glossary, map, prose, sources, spread, test_binaries, tree,
 };
 
 #[test]
@@ -74,6 +75,14 @@ fn the_map_names_what_exists() {
 #[test]
 fn modules_form_no_circles() {
     assert_none(cycles::check(&rust_files()));
+}
+
+#[test]
+fn folders_and_types_can_be_surveyed() {
+    let paths = tree::paths(&tree::root()).expect("a readable tree");
+    let mut findings = spread::folder_files(&paths, spread::LARGE_FOLDERS);
+    findings.extend(spread::type_files(&rust_files(), spread::SPREAD_TYPES));
+    assert_none(findings);
 }
 
 #[test]
