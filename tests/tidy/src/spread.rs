@@ -21,8 +21,6 @@ pub const LARGE_FOLDERS: &[(&str, usize)] = &[
     ("crates/core/src", 33),
     ("crates/journal/src", 38),
     ("crates/operators/src", 34),
-    ("crates/server/src/http", 26),
-    ("crates/server/src/postgres/conversation", 28),
     ("crates/sql/src/query", 35),
     ("crates/sql/src/translate", 39),
     ("crates/store/src", 37),

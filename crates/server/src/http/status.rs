@@ -7,7 +7,7 @@ use tidemill_engine::{Counter, Faults, FeedStatus, ResponseTimes};
 use tidemill_service::{Dataflow, PartKind, QueryReport};
 use tidemill_sql::QueryStatus;
 
-use super::families::BUCKETS;
+use super::metrics::families::BUCKETS;
 use super::metrics::{STATES, shortened, watermark_seconds};
 use super::shared::HttpState;
 

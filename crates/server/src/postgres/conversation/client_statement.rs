@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidemill_service::Role;
 use tidemill_sql::{Parameter, Piece, Statement, StatementKind};
 
-use super::copy_statement::CopyStatement;
+use super::copy::statement::CopyStatement;
 use super::cursor_statement::CursorStatement;
 use super::insert_statement::InsertStatement;
 use super::own_statement::OwnStatement;

@@ -1,5 +1,11 @@
 //! Carries out copies.
 
+pub(super) mod binary;
+pub(super) mod end_mark;
+pub(super) mod format;
+pub(super) mod statement;
+pub(super) mod text;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -9,9 +15,9 @@ use tidemill_engine::arrow::array::{RecordBatch, new_null_array};
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::Statement;
 
+use self::format::{CopyDecoder, CopyFormat};
+use self::statement::CopyStatement;
 use super::answer::Answer;
-use super::copy_format::{CopyDecoder, CopyFormat};
-use super::copy_statement::CopyStatement;
 use super::push_columns::{chosen, push_target};
 use super::{Conversation, Result, Stop};
 use crate::postgres::wire::Request;

@@ -40,7 +40,7 @@ const OF_FRAGMENTS: [(&str, &str, &str); 2] = [
 ];
 
 /// Adds what the gateways of a server say, which have these names.
-pub(super) fn gateways(families: &mut Families, names: &[String], tables: &StatusTables) {
+pub(crate) fn gateways(families: &mut Families, names: &[String], tables: &StatusTables) {
     let up = families.family("tidemill_gateway_up", Gauge, "1 if a gateway answers, 0 if it is away.");
     for gateway in names {
         up.sample(&[("gateway", gateway)], u8::from(!is_away(tables, gateway)));

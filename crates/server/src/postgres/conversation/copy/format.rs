@@ -9,9 +9,9 @@ use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_engine::{Cause, Faults};
 
-use super::copy_binary::{self, BinaryRows};
-use super::copy_end_mark::EndMark;
-use super::copy_text::{self, EscapedText};
+use super::binary::{self, BinaryRows};
+use super::end_mark::EndMark;
+use super::text::{self, EscapedText};
 use crate::postgres::values::{Column, columns, write_value};
 
 /// Rows of a batch that are decoded at once.
@@ -68,7 +68,7 @@ impl CopyFormat {
     /// What comes before the rows.
     pub fn write_begin(&self, columns: &[Column], bytes: &mut Vec<u8>) {
         if self.is_binary() {
-            copy_binary::write_begin(bytes);
+            binary::write_begin(bytes);
         } else if self.has_header {
             self.write_header(columns, bytes);
         }
@@ -77,7 +77,7 @@ impl CopyFormat {
     /// What comes behind the rows.
     pub fn write_end(&self, bytes: &mut Vec<u8>) {
         if self.is_binary() {
-            copy_binary::write_end(bytes);
+            binary::write_end(bytes);
         }
     }
 
@@ -92,7 +92,7 @@ impl CopyFormat {
 
     pub fn write_row(&self, columns: &[Column], batch: &RecordBatch, row: usize, bytes: &mut Vec<u8>) {
         if self.is_binary() {
-            copy_binary::write_row(columns, batch, row, bytes)
+            binary::write_row(columns, batch, row, bytes)
         } else {
             self.write_line(columns, batch, row, bytes)
         }
@@ -121,7 +121,7 @@ impl CopyFormat {
     fn write_text(&self, text: &[u8], line: &mut Vec<u8>) {
         match self.layout {
             CopyLayout::Csv => self.write_quoted(text, line),
-            _ => copy_text::write(text, self.delimiter, line),
+            _ => text::write(text, self.delimiter, line),
         }
     }
 

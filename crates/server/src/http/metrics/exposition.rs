@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use super::families::{BUCKETS, Families, Measured, MetricKind};
 
 /// The families as text.
-pub(super) fn text(families: &Families) -> String {
+pub(crate) fn text(families: &Families) -> String {
     let mut text = String::new();
     for family in families.measured() {
         let (name, kind) = (&family.name, family.kind.word());

@@ -2,8 +2,8 @@
 
 use tidemill_sql::{Piece, Statement};
 
-use super::copy_format::{CopyFormat, CopyLayout};
-use super::words::{closed, folded, name};
+use super::format::{CopyFormat, CopyLayout};
+use crate::postgres::conversation::words::{closed, folded, name};
 use crate::report::{NOT_SUPPORTED, Report, SYNTAX_ERROR};
 
 /// A copy between the database and a client.

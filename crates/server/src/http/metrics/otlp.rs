@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use super::families::{BUCKETS, Distribution, Families, Family, Measured, MetricKind, Number, Sample};
 
 /// The type of the content of a request.
-pub(super) const CONTENT_TYPE: &str = "application/json";
+pub(crate) const CONTENT_TYPE: &str = "application/json";
 /// That a value counts from the start of the process.
 const CUMULATIVE: u8 = 2;
 
 /// The request that tells a collector the metrics of a server which has run since `started`.
-pub(super) fn request(families: &Families, instance: &str, started: SystemTime, now: SystemTime) -> Vec<u8> {
+pub(crate) fn request(families: &Families, instance: &str, started: SystemTime, now: SystemTime) -> Vec<u8> {
     let times = Times { start: nanoseconds(started), now: nanoseconds(now) };
     let metrics: Vec<Value> = families.measured().map(|family| metric(family, &times)).collect();
     let (name, version) = ("tidemill", env!("CARGO_PKG_VERSION"));

@@ -1,5 +1,11 @@
 //! What runs, in numbers.
 
+pub(super) mod exposition;
+pub(super) mod families;
+pub(super) mod gateway_metrics;
+pub(super) mod otlp;
+pub(super) mod otlp_exporter;
+
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -9,10 +15,9 @@ use tidemill_engine::{Counter, PoolStatus};
 use tidemill_service::{QueryReport, QueryState, Runtime, StatusTables};
 use tidemill_sql::{QueryStatus, StoreStatistics, ViewHandle};
 
+use self::families::{Families, MetricKind};
+use self::gateway_metrics::gateways;
 use super::answer::{Answer, computed, whole};
-use super::exposition;
-use super::families::{Families, MetricKind};
-use super::gateway_metrics::gateways;
 use super::shared::HttpState;
 
 use MetricKind::{Counter as Total, Gauge, Histogram};

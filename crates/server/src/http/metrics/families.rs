@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidemill_engine::ResponseTimes;
 
 /// The upper bounds of the buckets of response times.
-pub(super) const BUCKETS: [Duration; 16] = [
+pub(crate) const BUCKETS: [Duration; 16] = [
     Duration::from_micros(500),
     Duration::from_millis(1),
     Duration::from_millis(2),
@@ -27,7 +27,7 @@ pub(super) const BUCKETS: [Duration; 16] = [
 
 /// What kind of metric a family is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MetricKind {
+pub(crate) enum MetricKind {
     /// It only goes up.
     Counter,
     /// It goes up and down.
@@ -37,7 +37,7 @@ pub(super) enum MetricKind {
 
 /// A value that is counted or measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Number {
+pub(crate) enum Number {
     Whole(u64),
     Real(f64),
 }
@@ -71,7 +71,7 @@ impl fmt::Display for Number {
 
 /// How times are distributed.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Distribution {
+pub(crate) struct Distribution {
     /// How many times are at most as long as each of [`BUCKETS`].
     pub within: Vec<u64>,
     pub count: u64,
@@ -87,24 +87,24 @@ impl Distribution {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Measured {
+pub(crate) enum Measured {
     Number(Number),
     Distribution(Distribution),
 }
 
 /// A label: its name and its value.
-pub(super) type Label<'a> = (&'static str, &'a str);
+pub(crate) type Label<'a> = (&'static str, &'a str);
 
 /// What was measured of one thing, which its labels name.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Sample {
+pub(crate) struct Sample {
     pub labels: Vec<(&'static str, String)>,
     pub value: Measured,
 }
 
 /// A family of metrics.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Family {
+pub(crate) struct Family {
     pub name: String,
     pub kind: MetricKind,
     pub help: String,
@@ -128,7 +128,7 @@ impl Family {
 
 /// Families, in their order.
 #[derive(Debug, Default)]
-pub(super) struct Families(Vec<Family>);
+pub(crate) struct Families(Vec<Family>);
 
 impl Families {
     /// Begins a family of metrics; its samples follow.

@@ -7,7 +7,7 @@ use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::{Cause, Faults};
 use tidemill_sql::ParameterType;
 
-use super::copy_text;
+use super::text;
 use crate::postgres::values::{Column, Kind, parameter, type_of_parameter, write_value};
 
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
@@ -65,7 +65,7 @@ enum CopySection {
 }
 
 /// Reads rows in binary form. They are written as lines of text, for what reads these checks all values already.
-pub(super) struct BinaryRows {
+pub(crate) struct BinaryRows {
     columns: Vec<ReadColumn>,
     lines: Box<dyn RecordDecoder>,
     section: CopySection,
@@ -193,7 +193,7 @@ impl BinaryRows {
                 None => lines.extend(b"\\N"),
                 Some(value) => {
                     let text = parameter(column.kind, true, Some(value)).map_err(wrong)?.value;
-                    copy_text::write(text.unwrap_or_default().as_bytes(), DELIMITER, lines);
+                    text::write(text.unwrap_or_default().as_bytes(), DELIMITER, lines);
                 }
             }
         }

@@ -8,7 +8,8 @@ use tidemill_engine::Cause;
 use tidemill_service::Runtime;
 use tokio::sync::oneshot;
 
-use super::{metrics, otlp};
+use super::otlp;
+use crate::http::metrics;
 
 /// Where a collector takes metrics.
 const PATH: &str = "/v1/metrics";

@@ -3,7 +3,7 @@
 use tidemill_connect::formats::{LineParser, ParsedRow};
 
 /// Writes the text of a value.
-pub(super) fn write(text: &[u8], delimiter: u8, line: &mut Vec<u8>) {
+pub(crate) fn write(text: &[u8], delimiter: u8, line: &mut Vec<u8>) {
     for byte in text {
         let letter = match *byte {
             0x08 => b'b',
