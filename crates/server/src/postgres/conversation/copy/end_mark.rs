@@ -5,7 +5,7 @@ const BEGINNINGS: [&[u8]; 5] = [b"\\.\r\n", b"\\.\n", b"\\.\r", b"\\.", b"\\"];
 
 /// Takes a last line `\.` away. A line like it with more behind it stays.
 #[derive(Debug, Default)]
-pub(super) struct EndMark {
+pub(crate) struct EndMark {
     /// A line that may be the mark: nothing has come behind it.
     held: Vec<u8>,
     /// What was passed on ends within a line.
