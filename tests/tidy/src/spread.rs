@@ -38,7 +38,7 @@ pub const SPREAD_TYPES: &[(&str, &str, usize)] = &[
     ("crates/sql/src/query/pipeline.rs", "Pipeline", 6),
     ("crates/sql/src/statement/clauses/mod.rs", "Clauses", 8),
     ("crates/sql/src/statement/mod.rs", "Statement", 6),
-    ("crates/sql/src/translate/mod.rs", "Translator", 28),
+    ("crates/sql/src/translate/mod.rs", "Translator", 29),
     ("crates/store/src/fragment_version.rs", "FragmentVersion", 5),
     ("crates/store/src/version.rs", "Version", 5),
     ("crates/store/src/writer.rs", "StoreWriter", 4),
