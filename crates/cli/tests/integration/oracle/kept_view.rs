@@ -85,7 +85,10 @@ pub fn joined_with_last(random: &mut Random, table: &View) -> Query {
     let asof = if is_left { "ASOF LEFT JOIN" } else { "ASOF JOIN" };
     let rows = format!("(SELECT n, k, v FROM {source}{filter}) AS a");
     Query {
-        ours: format!("SELECT {select} FROM {rows} {word} {} AS b ON a.k = b.k", table.name),
+        ours: format!(
+            "SELECT {select} FROM {rows} {word} {} FOR SYSTEM_TIME AS OF a.n AS b ON a.k = b.k",
+            table.name
+        ),
         duckdb: format!(
             "SELECT {select} FROM {rows} {asof} ({}) AS b ON a.k = b.k AND a.n >= b.n",
             table.ours
