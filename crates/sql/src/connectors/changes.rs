@@ -2,13 +2,14 @@
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::DFSchema;
-use tidemill_engine::Cause;
+use datafusion::logical_expr::{Expr, ExprSchemable};
 
 use crate::logical::Provider;
 use crate::relations::source_changes::SourceChanges;
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind};
-use crate::statement::{CreateSource, Options, Statement, expression_of};
+use crate::statement::{CreateSource, Options, Statement};
 use crate::text::TextError;
+use crate::translate::WEIGHT_COLUMN;
 
 /// What the rows mean.
 pub(super) const CHANGES: OptionDefinition = OptionDefinition::new(
@@ -28,9 +29,6 @@ pub(super) const DELETED: OptionDefinition = OptionDefinition::new(
     "with `changes = 'upsert'`, a condition on the columns: a row for which it is true deletes the one with its key, \
      such as `deleted = 'op = ''delete'''`",
 );
-
-/// The name of the column with weights.
-const WEIGHT: &str = "weight";
 
 /// What the rows of a source mean that has these columns; `None`: each is one more.
 pub(super) fn source_changes(
@@ -56,18 +54,15 @@ pub(super) fn source_changes(
                 deleted.map(|text| condition(text, options, schema, (statement, provider))).transpose()?;
             Ok(Some(SourceChanges::Upsert { deleted }))
         }
-        "weights" => {
-            let found = schema.column_with_name(WEIGHT);
-            match found {
-                Some((column, field)) if *field.data_type() == DataType::Int64 && !field.is_nullable() => {
-                    Ok(Some(SourceChanges::Weights { column }))
-                }
-                _ => {
-                    let error = options.error(CHANGES.name, "no column has the weights of the rows");
-                    Err(error.with_hint("declare it: weight BIGINT NOT NULL"))
-                }
+        "weights" => match schema.column_with_name(WEIGHT_COLUMN) {
+            Some((column, field)) if *field.data_type() == DataType::Int64 && !field.is_nullable() => {
+                Ok(Some(SourceChanges::Weights { column }))
             }
-        }
+            _ => {
+                let error = options.error(CHANGES.name, "no column has the weights of the rows");
+                Err(error.with_hint("declare it: weight BIGINT NOT NULL"))
+            }
+        },
         _ => Ok(None),
     }
 }
@@ -77,19 +72,10 @@ fn condition(
     options: &Options,
     schema: &SchemaRef,
     (statement, provider): (&Statement, &Provider<'_>),
-) -> Result<datafusion::logical_expr::Expr, TextError> {
-    let refused = |error: &TextError| {
-        options.error(DELETED.name, error.message.clone()).with_optional_hint(error.hint.clone())
-    };
-    let written = expression_of(text).map_err(|error| refused(&error))?;
+) -> Result<Expr, TextError> {
+    let condition = provider.expression_of_option((options, DELETED.name), text, schema, statement)?;
     let columns = DFSchema::try_from(schema.as_ref().clone());
-    let columns =
-        columns.map_err(|error| options.error(DELETED.name, Cause::user(error.to_string()).to_string()))?;
-    let condition = provider
-        .expression(&written, &columns)
-        .map_err(|error| refused(&provider.text_error(&error, statement)))?;
-    let found = datafusion::logical_expr::ExprSchemable::get_type(&condition, &columns);
-    match found {
+    match columns.and_then(|columns| condition.get_type(&columns)) {
         Ok(DataType::Boolean) => Ok(condition),
         _ => Err(options
             .error(DELETED.name, "it is not a condition")

@@ -35,6 +35,8 @@ use crate::refusal::refuse_at;
 use crate::relations::named_relations::{NamedRelations, Relation, ViewDefinition};
 use crate::relations::source_definition::{ScannedSource, SourceDefinition};
 use crate::relations::stream_process::StreamProcessSet;
+use crate::statement::{Options, Statement, expression_of};
+use crate::text::TextError;
 
 /// How often a query is planned with changed names before giving up.
 const MAX_ATTEMPTS: usize = 200;
@@ -288,6 +290,26 @@ impl<'a> Provider<'a> {
         };
         let schema = DFSchema::empty();
         plan_expression(cast, &schema, self, parser_options())?.get_type(&schema)
+    }
+
+    /// Plans the expression that an option holds as text, over the columns of `schema`.
+    ///
+    /// # Errors
+    /// The text is not such an expression; the error stands at the option.
+    pub fn expression_of_option(
+        &self,
+        (options, name): (&Options, &str),
+        text: &str,
+        schema: &SchemaRef,
+        statement: &Statement,
+    ) -> std::result::Result<Expr, TextError> {
+        let refused = |error: &TextError| {
+            options.error(name, error.message.clone()).with_optional_hint(error.hint.clone())
+        };
+        let written = expression_of(text).map_err(|error| refused(&error))?;
+        let columns = DFSchema::try_from(schema.as_ref().clone());
+        let planned = columns.and_then(|columns| self.expression(&written, &columns));
+        planned.map_err(|error| refused(&self.text_error(&error, statement)))
     }
 
     /// An expression over a schema, with coerced types.

@@ -11,7 +11,7 @@ use crate::expressions::compiled::{Compiled, plain};
 use crate::logical::{Provider, with_now};
 use crate::query::prepared::Output;
 use crate::relations::named_relations::{DividedBy, Fragments};
-use crate::statement::{Options, Statement, expression_of};
+use crate::statement::{Options, Statement};
 use crate::text::TextError;
 
 /// The most fragments: each has a thread.
@@ -49,15 +49,13 @@ fn divided_by(
     output: &Output,
     (provider, statement): (&Provider<'_>, &Statement),
 ) -> Result<DividedBy, TextError> {
-    let refused = |error: &TextError| {
-        options.error("fragment_by", error.message.clone()).with_optional_hint(error.hint.clone())
-    };
-    let written = expression_of(text).map_err(|error| refused(&error))?;
-    let planned = DFSchema::try_from(output.schema.clone())
-        .and_then(|schema| provider.expression(&written, &schema))
-        .and_then(|expression| Ok((with_now(expression.clone(), &lit(0))?.transformed, expression)));
-    let (uses_now, expression) = planned.map_err(|error| refused(&provider.text_error(&error, statement)))?;
-    if uses_now {
+    let expression =
+        provider.expression_of_option((options, "fragment_by"), text, &output.schema, statement)?;
+    let replaced = with_now(expression.clone(), &lit(0)).map_err(|error| {
+        let error = provider.text_error(&error, statement);
+        options.error("fragment_by", error.message).with_optional_hint(error.hint)
+    })?;
+    if replaced.transformed {
         let error = options.error("fragment_by", "the fragment of a row must not depend on the time");
         return Err(error.with_hint("use columns of the view only"));
     }

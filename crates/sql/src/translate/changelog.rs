@@ -27,7 +27,7 @@ impl Takes {
     }
 }
 
-/// The column with the weights of [`Takes::WeightedRows`].
+/// The column with the weights, as people see it: of [`Takes::WeightedRows`], and of sources with `changes = 'weights'`.
 pub(crate) const WEIGHT_COLUMN: &str = "weight";
 
 /// The columns of a logical plan with the weight, as expressions over a changelog see them.
