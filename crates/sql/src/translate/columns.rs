@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, Result};
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{Expr, SortExpr};
+use tidemill_operators::top::OrderBy;
 
 use tidemill_trees::nodes::Tree;
 
@@ -30,8 +31,20 @@ pub(super) fn stream_schema(columns: impl IntoIterator<Item = (String, DataType)
 
 /// The schema of a stream with these columns, whatever their names.
 pub(crate) fn unique(schema: &Schema) -> SchemaRef {
-    let fields = schema.fields().iter();
-    stream_schema(fields.map(|field| (field.name().clone(), field.data_type().clone())))
+    extended(schema, [])
+}
+
+/// Returns the schema of a stream with more columns at its end.
+pub(super) fn extended(schema: &Schema, more: impl IntoIterator<Item = (String, DataType)>) -> SchemaRef {
+    let own = schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone()));
+    stream_schema(own.chain(more))
+}
+
+/// Returns the order by columns with these places.
+pub(super) fn order_of(places: &[usize], order_by: &[SortExpr]) -> Vec<OrderBy> {
+    let by = places.iter().zip(order_by);
+    by.map(|(column, by)| OrderBy { column: *column, descending: !by.asc, nulls_first: by.nulls_first })
+        .collect()
 }
 
 /// The stream schema of a logical plan's columns.

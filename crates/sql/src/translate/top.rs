@@ -5,9 +5,9 @@ use std::sync::Arc;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator, Projection, Window};
-use tidemill_operators::top::{Numbering, OrderBy, Top, TopSpec, output_schema};
+use tidemill_operators::top::{Numbering, Top, TopSpec, output_schema};
 
-use super::columns::{schema_of, unique};
+use super::columns::{order_of, schema_of, unique};
 use super::over::window_function;
 use super::{Relation, Role, Translator, as_column, column_at, refuse};
 
@@ -114,11 +114,7 @@ impl Translator {
         let role = |column: &usize| relation.roles[*column];
         let is_end = |column: &&usize| matches!(role(column), Role::WindowEnd(window) if window.is_computed);
         let Some(window_end) = partition.iter().find(is_end).copied() else { return Ok(None) };
-        let order = order
-            .into_iter()
-            .zip(&function.params.order_by)
-            .map(|(column, by)| OrderBy { column, descending: !by.asc, nulls_first: by.nulls_first })
-            .collect();
+        let order = order_of(&order, &function.params.order_by);
         let partitions = self.limits.partitions;
         let spec = TopSpec {
             schema: Arc::clone(&relation.schema),

@@ -30,16 +30,16 @@ impl Translator {
         let keys: Vec<usize> =
             aggregate.group_expr.iter().map(|expression| place(&mut wanted, expression)).collect();
         let partitions = self.partitions(keys.len());
-        let values_max = self.groups_max(partitions);
+        let groups_max = self.groups_max(partitions);
         let calls = aggregate.aggr_expr.iter().map(|expression| {
             if has_order(expression) {
-                ordered_call(expression, schema, &mut wanted, values_max)
+                ordered_call(expression, schema, &mut wanted, groups_max)
             } else {
-                aggregate_call(expression, schema, &mut wanted, values_max)
+                aggregate_call(expression, schema, &mut wanted, groups_max)
             }
         });
         let calls: Vec<AggregateCall> = calls.collect::<Result<_>>()?;
-        // Rows are told apart by their columns, so that those that are merely counted have one, too.
+        // Operators tell rows apart by their columns, so rows that are only counted need one as well.
         if wanted.is_empty() {
             wanted.push(lit(true));
         }
@@ -51,7 +51,7 @@ impl Translator {
             names: output.fields().iter().map(|field| field.name().clone()).collect(),
             input: Arc::clone(&rows.schema),
             partial_input: false,
-            groups_max: self.groups_max(partitions),
+            groups_max,
         };
         let name = describe(&spec, "changes");
         let spec =

@@ -20,10 +20,12 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::{Expr, lit};
+use datafusion::logical_expr::{Expr, SortExpr, lit};
 use tidemill_engine::changes::WEIGHT;
 use tidemill_operators::changes::{Upserts, UpsertsSpec, changelog_schema};
+use tidemill_operators::top::OrderBy;
 
+use super::columns::order_of;
 use super::project::read_only_keys;
 use super::{Kind, Relation, Role, Translator, column_at, refuse, user};
 
@@ -85,26 +87,33 @@ impl Translator {
         let mut columns: Vec<Expr> =
             (0..schema.fields().len()).map(|index| column_at(&schema, index)).collect();
         columns.push(lit(1_i64).alias(WEIGHT));
-        let own = Arc::clone(&relation.schema);
-        let weighted = self.compute(relation, &schema, &[], &columns, None)?;
-        let stream = weighted.stream;
-        Ok(changing(weighted, stream, own))
+        self.with_weights(relation, &schema, &columns)
     }
 
-    /// The columns of a relation and the columns that expressions over them have, computed behind the others if they are not among them.
-    /// Returns the relation, and the place of each expression.
-    fn with_columns(
+    /// Adds the columns by which rows are divided and ordered to a relation, behind its own, unless they are among them. Returns the
+    /// relation, the places of the columns that divide its rows, and the order.
+    fn divided_and_ordered(
         &mut self,
         relation: Relation,
-        expressions: &[Expr],
         schema: &DFSchema,
-    ) -> Result<(Relation, Vec<usize>)> {
+        (partition_by, order_by): (&[Expr], &[SortExpr]),
+    ) -> Result<(Relation, Vec<usize>, Vec<OrderBy>)> {
         let columns = schema.fields().len();
         let mut all: Vec<Expr> = (0..columns).map(|index| column_at(schema, index)).collect();
-        let places = expressions.iter().map(|expression| self.place(&mut all, expression, schema)).collect();
+        let by = partition_by.iter().chain(order_by.iter().map(|by| &by.expr));
+        let mut partition: Vec<usize> = by.map(|by| self.place(&mut all, by, schema)).collect();
+        let order = order_of(&partition.split_off(partition_by.len()), order_by);
         let relation =
             if all.len() == columns { relation } else { self.compute(relation, schema, &[], &all, None)? };
-        Ok((relation, places))
+        Ok((relation, partition, order))
+    }
+
+    /// Makes a changelog of a relation whose rows only come. `columns` are computed from its rows; the last one is the weight.
+    fn with_weights(&mut self, relation: Relation, schema: &DFSchema, columns: &[Expr]) -> Result<Relation> {
+        let own = Arc::clone(&relation.schema);
+        let weighted = self.compute(relation, schema, &[], columns, None)?;
+        let stream = weighted.stream;
+        Ok(changing(weighted, stream, own))
     }
 }
 

@@ -5,15 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_empty_array};
-use datafusion::arrow::compute::{
-    SortColumn, SortOptions, concat, filter as filtered, interleave, lexsort_to_indices, take,
-};
+use datafusion::arrow::compute::{SortColumn, SortOptions, concat, interleave, lexsort_to_indices};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::error::ArrowError;
 use tidemill_engine::Cause;
 use tidemill_operators::{Accumulator, Aggregate};
 
-/// A function of the rows of a group in an order, of which the last arguments are the keys. Rows with equal keys stay as they come.
+use crate::translate::foreign_aggregate::{rows_by_group, taken};
+
+/// A function that sees the rows of a group in an order. The last arguments are the keys of the order; rows with equal keys keep the
+/// order in which they come.
 pub(super) struct OrderedAggregate {
     inner: Arc<dyn Aggregate>,
     keys: Vec<SortOptions>,
@@ -80,9 +81,7 @@ impl OrderedRows {
             let sorted: Vec<SortColumn> =
                 sorted.chain([SortColumn { values: Arc::new(places), options: None }]).collect();
             let order = lexsort_to_indices(&sorted, None).map_err(of_arrow)?;
-            let arguments = arguments.iter().map(|values| take(values, &order, None));
-            let arguments = arguments.collect::<Result<Vec<_>, _>>().map_err(of_arrow)?;
-            inner.update(&vec![0; rows], &arguments, None)?;
+            inner.update(&vec![0; rows], &taken(arguments, &order)?, None)?;
         }
         inner.evaluate(&[0])
     }
@@ -107,21 +106,9 @@ impl Accumulator for OrderedRows {
         arguments: &[ArrayRef],
         filter: Option<&BooleanArray>,
     ) -> Result<(), Cause> {
-        let mut numbers: Vec<u32> = groups.to_vec();
-        numbers.sort_unstable();
-        numbers.dedup();
-        for number in numbers {
-            let is_chosen =
-                |row: usize| filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
-            let mask = groups.iter().enumerate().map(|(row, group)| Some(*group == number && is_chosen(row)));
-            let mask: BooleanArray = mask.collect();
-            let piece = arguments.iter().map(|values| filtered(values, &mask));
-            let piece = piece.collect::<Result<Vec<_>, _>>().map_err(of_arrow)?;
-            let group =
-                self.groups.get_mut(number as usize).ok_or_else(|| Cause::bug("a group is missing"))?;
-            if mask.true_count() > 0 {
-                group.push(piece);
-            }
+        for (number, rows) in rows_by_group(groups, filter) {
+            let group = self.groups.get_mut(number).ok_or_else(|| Cause::bug("a group is missing"))?;
+            group.push(taken(arguments, &rows)?);
         }
         Ok(())
     }

@@ -6,10 +6,10 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{Expr, FetchType, Limit, LogicalPlan, SkipType, SortExpr, Window};
 use tidemill_operators::changes::{ChangingTopSpec, Top, changelog_schema};
-use tidemill_operators::top::{Numbering, OrderBy};
+use tidemill_operators::top::Numbering;
 
 use super::changing;
-use crate::translate::columns::{schema_of, stream_schema};
+use crate::translate::columns::{extended, schema_of};
 use crate::translate::{Relation, Translator, refuse, user};
 
 /// Which rows are chosen.
@@ -68,21 +68,14 @@ impl Translator {
     fn chosen(&mut self, relation: Relation, schema: &DFSchema, chosen: Chosen<'_>) -> Result<Relation> {
         let relation = self.changelog(relation)?;
         let columns = schema.fields().len();
-        let by = chosen.partition_by.iter().cloned().chain(chosen.order_by.iter().map(|by| by.expr.clone()));
-        let (rows, places) = self.with_columns(relation, &by.collect::<Vec<_>>(), schema)?;
-        let (partition, order) = places.split_at(chosen.partition_by.len());
-        let order = order.iter().zip(chosen.order_by);
-        let order = order.map(|(column, by)| OrderBy {
-            column: *column,
-            descending: !by.asc,
-            nulls_first: by.nulls_first,
-        });
+        let by = (chosen.partition_by, chosen.order_by);
+        let (rows, partition, order) = self.divided_and_ordered(relation, schema, by)?;
         let partitions = self.partitions(partition.len());
         let spec = ChangingTopSpec {
             schema: Arc::clone(&rows.schema),
             changes: rows.is_changing(),
-            partition: partition.to_vec(),
-            order: order.collect(),
+            partition: partition.clone(),
+            order,
             skip: chosen.skip,
             fetch: chosen.fetch,
             numbering: chosen.numbering,
@@ -90,14 +83,13 @@ impl Translator {
             rows_max: self.rows_max(partitions),
         };
         Top::new(spec.clone()).map_err(user)?;
-        let own = rows.schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone()));
         let number = chosen.number_column.clone().map(|name| (name, arrow_schema::DataType::UInt64));
-        let output = stream_schema(own.chain(number));
+        let output = extended(&rows.schema, number);
         let name = match chosen.fetch {
             Some(count) => format!("top {count} of changes"),
             None => format!("all but {} of changes", chosen.skip),
         };
-        let inputs = [(rows.stream, partition.to_vec())];
+        let inputs = [(rows.stream, partition)];
         let (written, faults) = (changelog_schema(&output), self.faults.clone());
         let stream = self.operator(&name, &inputs, partitions, written, move |_| {
             let top = Top::new(spec.clone()).expect("checked when it was planned");
@@ -111,7 +103,8 @@ impl Translator {
     }
 }
 
-/// The same as a limit of rows that a projection computes of rows in an order: it computes them of the rows that the limit leaves.
+/// Returns the plan in which a limit stands directly above the order that it counts in, below projections and aliases, which give
+/// a row for each; `None` if there is nothing between them.
 fn pushed_to_order(limit: &Limit) -> Result<Option<LogicalPlan>> {
     let (LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_)) = limit.input.as_ref() else {
         return Ok(None);

@@ -28,10 +28,8 @@ impl Translator {
             if index == weight { lit(1_i64).alias(schema.field(index).name()) } else { column }
         });
         let columns: Vec<Expr> = own.chain([column_at(schema, weight).alias(WEIGHT)]).collect();
-        let own = Arc::clone(&relation.schema);
-        let weighted = self.compute(relation, schema, &[], &columns, None)?;
-        let stream = weighted.stream;
-        self.never_negative(changing(weighted, stream, own))
+        let weighted = self.with_weights(relation, schema, &columns)?;
+        self.never_negative(weighted)
     }
 
     /// A relation without the rows that go more often than they came, which are counted.

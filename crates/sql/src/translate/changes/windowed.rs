@@ -7,11 +7,10 @@ use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{Expr, Window};
 use tidemill_engine::PartitionFunction;
 use tidemill_operators::changes::{Windowed, WindowedSpec, changelog_schema};
-use tidemill_operators::top::OrderBy;
 
 use super::changing;
 use crate::expressions::window_function::PartitionValues;
-use crate::translate::columns::{schema_of, stream_schema};
+use crate::translate::columns::{extended, schema_of};
 use crate::translate::over::window_function;
 use crate::translate::{Relation, Translator, user};
 
@@ -59,16 +58,9 @@ impl Translator {
         functions: &[(&Expr, &WindowFunction)],
     ) -> Result<(Relation, DFSchema)> {
         let params = &functions[0].1.params;
-        let by = params.partition_by.iter().cloned().chain(params.order_by.iter().map(|by| by.expr.clone()));
         let columns = schema.fields().len();
-        let (rows, places) = self.with_columns(relation, &by.collect::<Vec<_>>(), schema)?;
-        let (partition, order) = places.split_at(params.partition_by.len());
-        let order = order.iter().zip(&params.order_by);
-        let order = order.map(|(column, by)| OrderBy {
-            column: *column,
-            descending: !by.asc,
-            nulls_first: by.nulls_first,
-        });
+        let by = (&params.partition_by[..], &params.order_by[..]);
+        let (rows, partition, order) = self.divided_and_ordered(relation, schema, by)?;
         let values = functions.iter().map(|(expression, _)| {
             let values = PartitionValues::new(expression, window.input.schema())?;
             Ok(Arc::new(values) as Arc<dyn PartitionFunction>)
@@ -79,20 +71,19 @@ impl Translator {
         let spec = WindowedSpec {
             schema: Arc::clone(&rows.schema),
             changes: rows.is_changing(),
-            partition: partition.to_vec(),
-            order: order.collect(),
+            partition: partition.clone(),
+            order,
             functions: values.collect::<Result<_>>()?,
             names: names.clone(),
             rows_max: self.rows_max(partitions),
         };
         Windowed::new(spec.clone()).map_err(user)?;
-        let own = rows.schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone()));
         let computed = names.iter().zip(&spec.functions);
         let computed = computed.map(|(name, function)| (name.clone(), function.data_type()));
-        let output = stream_schema(own.chain(computed));
+        let output = extended(&rows.schema, computed);
         let name = functions.iter().map(|(_, function)| function.fun.name().to_string());
         let name = format!("over changes: {}", name.collect::<Vec<_>>().join(", "));
-        let inputs = [(rows.stream, partition.to_vec())];
+        let inputs = [(rows.stream, partition)];
         let (written, faults) = (changelog_schema(&output), self.faults.clone());
         let stream = self.operator(&name, &inputs, partitions, written, move |_| {
             let windowed = Windowed::new(spec.clone()).expect("checked when it was planned");

@@ -248,7 +248,10 @@ fn user(error: DataFusionError) -> Cause {
 }
 
 /// The rows of each group, with groups in ascending order.
-fn rows_by_group(groups: &[u32], filter: Option<&BooleanArray>) -> Vec<(usize, UInt32Array)> {
+pub(in crate::translate) fn rows_by_group(
+    groups: &[u32],
+    filter: Option<&BooleanArray>,
+) -> Vec<(usize, UInt32Array)> {
     let chosen =
         |row: &u32| filter.is_none_or(|filter| filter.is_valid(*row as usize) && filter.value(*row as usize));
     let mut rows: Vec<u32> = (0..groups.len() as u32).filter(chosen).collect();
@@ -260,7 +263,10 @@ fn rows_by_group(groups: &[u32], filter: Option<&BooleanArray>) -> Vec<(usize, U
 }
 
 /// The chosen rows of some columns.
-fn taken(columns: &[ArrayRef], rows: &UInt32Array) -> std::result::Result<Vec<ArrayRef>, Cause> {
+pub(in crate::translate) fn taken(
+    columns: &[ArrayRef],
+    rows: &UInt32Array,
+) -> std::result::Result<Vec<ArrayRef>, Cause> {
     let taken = columns.iter().map(|column| take(column, rows, None)).collect::<std::result::Result<_, _>>();
     taken.map_err(|error| Cause::bug(error.to_string()).with_source(error))
 }
