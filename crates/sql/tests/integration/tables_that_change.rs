@@ -331,6 +331,10 @@ fn rows_meet_a_view_with_a_key_as_it_is_at_their_position() {
             "SELECT t.k, t.v, big.last FROM t JOIN big FOR SYSTEM_TIME AS OF t.at ON t.k = big.k";
         let (_, lines, _) = written(&mut planner, at_its_position);
         assert_eq!(sorted(lines), ["a 1 1", "a 2 1", "a 4 4", "a 8 8", "b 10 10", "b 20 20", "c 100 100"]);
+        let condition = format!("CREATE MATERIALIZED VIEW refused AS {at_its_position} WHERE big.last > 1");
+        let statement = parse(&condition, "case").unwrap().remove(0);
+        let error = planner.execute(&statement).err().map_or_else(String::new, |error| error.to_string());
+        assert!(error.contains("as of the moment of each row"), "{error}");
         execute(&mut planner, "DROP MATERIALIZED VIEW written");
         let kept_up_to_date = "SELECT t.k, t.v, big.last FROM t JOIN big AS big ON t.k = big.k";
         let (_, lines, _) = written(&mut planner, kept_up_to_date);

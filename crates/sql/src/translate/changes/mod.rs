@@ -33,6 +33,12 @@ impl Translator {
     /// The relation as operators over changelogs read it: a stream stays as it is, because its rows only come. The upserts of a table
     /// become the rows that they replace and bring.
     pub(super) fn changelog(&mut self, relation: Relation) -> Result<Relation> {
+        if relation.is_as_of_the_row {
+            return Err(refuse(
+                "a table that is read as of the moment of each row can only be joined, by its whole key",
+                "remove FOR SYSTEM_TIME AS OF, and the join is kept up to date",
+            ));
+        }
         let keys = match &relation.kind {
             Kind::Stream | Kind::Changing => return Ok(relation),
             Kind::Table { keys: Some(keys) } => keys.clone(),
