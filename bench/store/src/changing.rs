@@ -127,7 +127,7 @@ impl Changing {
     }
 }
 
-/// Measures stores that show so many rows.
+/// Measures stores that show this many rows.
 pub fn measure(cars: u64, cycle_rows: usize) -> Result<(), Cause> {
     println!("\n{cars} rows that change, in cycles of {cycle_rows}; ns per row, and the longest cycle in ms");
     println!(

@@ -142,8 +142,8 @@ impl ExactSum {
     }
 }
 
-/// The number nearest to digits, of which the lowest bit counts 2 to the power of `lowest`. `has_more`: the value is a little
-/// larger than the digits say.
+/// Returns the number nearest to a value in digits. Their lowest bit stands for 2 to the power of `lowest`; `has_more` says that the
+/// value is a little larger than the digits.
 fn rounded(digits: &[u64], lowest: i64, has_more: bool) -> f64 {
     let Some(top) = digits.iter().rposition(|digit| *digit != 0) else { return 0.0 };
     let bits = top as i64 * i64::from(DIGIT_BITS) + i64::from(64 - digits[top].leading_zeros());

@@ -8,7 +8,7 @@ use super::marked::{Mark, Marked};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Hash)]
 pub(crate) struct RowMoment;
 
-/// A table of which a join sees the rows of the moment.
+/// A table that a join reads as it is when each row of the stream comes.
 pub(crate) type AsOfTheRow = Marked<RowMoment>;
 
 impl Mark for RowMoment {
