@@ -2,50 +2,16 @@
 
 use tidemill_connect::memory::PushTarget;
 use tidemill_engine::arrow::array::RecordBatch;
-use tidemill_engine::bytes_of_rows;
 use tidemill_service::{Reply, Role};
 use tidemill_sql::{ParameterType, fitted_rows};
 
 use super::answer::Answer;
 use super::insert_statement::InsertStatement;
+use super::inserted_rows::InsertedRows;
 use super::push_columns::{chosen, push_target};
 use super::{Conversation, Result};
 use crate::postgres::wire::TransactionStatus;
-use crate::report::{INVALID_VALUE, PROGRAM_LIMIT, QUERY_CANCELED, Report, SYNTAX_ERROR, WRONG_OBJECT_TYPE};
-
-/// The most bytes of rows that wait for the end of a transaction.
-const WAITING_BYTES_MAX: usize = 64 << 20;
-
-/// Rows that a transaction has inserted. They enter their sources when it is committed.
-#[derive(Default)]
-pub(super) struct InsertedRows {
-    rows: Vec<(PushTarget, RecordBatch)>,
-    bytes: usize,
-}
-
-impl InsertedRows {
-    fn add(&mut self, target: PushTarget, rows: RecordBatch) -> std::result::Result<(), Report> {
-        let bytes = self.bytes + bytes_of_rows(&rows);
-        if bytes > WAITING_BYTES_MAX {
-            let message = format!("a transaction inserts at most {WAITING_BYTES_MAX} bytes of rows");
-            return Err(Report::error(PROGRAM_LIMIT, message).with_hint("COMMIT now and then, or use COPY"));
-        }
-        self.bytes = bytes;
-        self.rows.push((target, rows));
-        Ok(())
-    }
-
-    /// How many inserts there were.
-    pub fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// Forgets all but the first inserts.
-    pub fn truncate(&mut self, inserts: usize) {
-        self.rows.truncate(inserts);
-        self.bytes = self.rows.iter().map(|(_, rows)| bytes_of_rows(rows)).sum();
-    }
-}
+use crate::report::{INVALID_VALUE, QUERY_CANCELED, Report, SYNTAX_ERROR, WRONG_OBJECT_TYPE};
 
 impl Conversation<'_> {
     pub(super) fn insert(&mut self, statement: &InsertStatement) -> Result<Answer> {
@@ -126,8 +92,9 @@ impl Conversation<'_> {
         let inserted = std::mem::take(&mut self.inserted);
         let goes_on = self.goes_on();
         let mut pushed = Vec::new();
-        for (target, rows) in &inserted.rows {
-            pushed.push(target.push(rows, &goes_on).map_err(Report::from)?);
+        for piece in inserted.rows() {
+            let (target, rows) = piece?;
+            pushed.push(target.push(&rows, &goes_on).map_err(Report::from)?);
         }
         for pushed in &pushed {
             pushed.settle(&goes_on).map_err(Report::from)?;
