@@ -29,8 +29,8 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use tidemill_core::error::Cause;
 
-use super::guarded::{GuardedBatches, guarded};
 use super::{BatchReader, Fit};
+use crate::guarded::{GuardedBatches, guarded};
 
 const FILE_MAGIC: &[u8] = b"ARROW1";
 

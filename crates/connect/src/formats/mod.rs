@@ -14,7 +14,6 @@ mod decimal_text;
 pub mod encode;
 mod epoch;
 mod fit;
-mod guarded;
 pub mod infer;
 mod interval_text;
 mod json_depth;

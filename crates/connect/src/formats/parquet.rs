@@ -31,8 +31,8 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
 use tidemill_core::error::Cause;
 
-use super::guarded::{GuardedBatches, guarded};
 use super::{BatchReader, Fit};
+use crate::guarded::{GuardedBatches, guarded};
 
 /// Opens the file: returns its columns and its number of rows.
 fn builder(place: &str, file: File) -> Result<ParquetRecordBatchReaderBuilder<File>, Cause> {

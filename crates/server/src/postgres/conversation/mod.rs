@@ -20,7 +20,6 @@ mod prepared;
 mod push_columns;
 mod savepoints;
 mod table_statement;
-mod tables;
 mod transaction_settings;
 mod type_query;
 mod user_statement;

@@ -5,16 +5,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
-use super::BatchReader;
+/// The batches of a file.
+type BatchReader = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
 
 /// Reads something. A panic becomes an error, which names no file yet.
-pub(super) fn guarded<T, E: From<ArrowError>>(read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+pub(crate) fn guarded<T, E: From<ArrowError>>(read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let inconsistent = || ArrowError::ParseError("its parts do not fit together".to_owned());
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(inconsistent().into()))
 }
 
 /// The batches of a reader, up to the first at which it panics.
-pub(super) struct GuardedBatches(Option<BatchReader>);
+pub(crate) struct GuardedBatches(Option<BatchReader>);
 
 impl GuardedBatches {
     pub fn new(reader: BatchReader) -> GuardedBatches {
