@@ -1,9 +1,11 @@
 //! The text of a script, and errors that show their place in it.
 
+mod coercions;
 pub(crate) mod duration;
 mod masked;
 mod render;
 mod script;
+mod sentences;
 mod types;
 pub(crate) mod wording;
 
