@@ -5,6 +5,8 @@ pub(super) mod durations;
 pub(super) mod field_names;
 pub(crate) mod fourier;
 pub(super) mod fourier_functions;
+pub(super) mod json_functions;
+pub(super) mod json_texts;
 pub(super) mod matched_groups;
 pub(super) mod place_functions;
 pub(super) mod read_patterns;
@@ -109,6 +111,7 @@ impl Default for Functions {
         functions.planners.insert(0, Arc::new(field_names::FieldNames));
         functions.add_scalar(Arc::new(window_start()));
         let own = fourier_functions::functions().into_iter().chain(region_functions::functions());
+        let own = own.chain(json_functions::functions());
         for function in own.chain(place_functions::functions()) {
             functions.add_scalar(Arc::new(function));
         }

@@ -8,3 +8,4 @@ pub(super) mod like_escape;
 pub(super) mod list_literal;
 pub(super) mod postgres_words;
 pub(super) mod syntax;
+pub(super) mod whole_rows;

@@ -16,7 +16,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::exact_constants::computed;
-use super::{extreme_of_other, like_escape, list_literal};
+use super::syntax::ident;
+use super::{extreme_of_other, like_escape, list_literal, whole_rows};
 use crate::statement::meant_type;
 use tidemill_trees::syntax::{Node, walk_mut};
 
@@ -50,6 +51,7 @@ impl VisitorMut for Words {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        whole_rows::translate(select);
         columns_for_numbers(select);
         ControlFlow::Continue(())
     }
@@ -245,6 +247,11 @@ fn meant(call: &Function) -> Option<Expr> {
     let name = name.as_ident()?.value.to_ascii_lowercase();
     if let Some(order) = extreme_of_other::order(&name) {
         return extreme_of_other::call(call, order);
+    }
+    if name == "json_agg" {
+        let listed = Function { name: ident("array_agg"), ..call.clone() };
+        let listed = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(listed)));
+        return Some(super::syntax::call(ident("array_to_json"), vec![listed]));
     }
     if !["mod", "if", "date_add", "date_sub"].contains(&name.as_str()) {
         return None;
