@@ -75,6 +75,13 @@ fn a_reader_opens_no_port() {
         let answer = reader(statement);
         assert!(answer.contains("only an owner may open source 'events'"), "{answer}");
     }
+    // Drivers tell it from a wrong statement by its code.
+    let arguments =
+        ["-X", "-h", "127.0.0.1", "-U", "eve", "-d", "db", "-p", &server.port, "-v", "VERBOSITY=verbose"];
+    let mut verbose = Command::new("psql");
+    verbose.args(arguments).args(["-c", "SELECT n FROM events"]).env("PGPASSWORD", "secret");
+    let told = String::from_utf8(verbose.output().unwrap().stderr).unwrap();
+    assert!(told.starts_with("ERROR:  42501: only an owner may open source 'events'"), "{told}");
     assert!(TcpStream::connect(("127.0.0.1", listen)).is_err(), "the port is open");
     assert_eq!(reader("SELECT sum(n) FROM some"), "3\n");
     psql_as(&server, "me", "CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM events");
