@@ -131,6 +131,7 @@ impl Runtime {
                 CatalogRecord::UserDropped(name) => drop(users.remove(&name)),
             }
         }
+        planner.set_journaled_columns(clock.journaled_columns()?);
         planner.replay(&definitions)?;
         let runtime = Runtime::with(planner, log, users, clock);
         // Wherever the next process is started, they mean the same.
