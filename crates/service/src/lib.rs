@@ -26,6 +26,7 @@
 //! assert_eq!(rows.num_rows(), 2);
 //! ```
 
+mod adding_columns;
 mod altering;
 mod catalog;
 mod catching_up;

@@ -158,9 +158,11 @@ impl KeptCatalog {
     ///
     /// The `announced` query starts again with the database from here on, even if the process is killed before it has started. It
     /// is left out if its output exists already.
+    ///
+    /// If it `keeps_views`, all views mean what they meant: their rows are read as before.
     pub fn define<T>(
         &self,
-        announced: Option<StartedQuery>,
+        (announced, keeps_views): (Option<StartedQuery>, bool),
         mut plan: impl FnMut(Catalog) -> Result<(T, Catalog), Error>,
         mut check: impl FnMut(&Catalog, &Catalog) -> Result<Vec<String>, Cause>,
     ) -> Result<(T, Vec<String>), Error> {
@@ -190,6 +192,9 @@ impl KeptCatalog {
             }
             stopped.iter().for_each(|query| log.forget(query));
             let mut versions = self.versions.lock();
+            if keeps_views {
+                versions.views.values_mut().for_each(|view| *view = next.own_view(view));
+            }
             versions.defined = next;
             self.plans.begin(versions.attach());
             return Ok((defined, stopped));

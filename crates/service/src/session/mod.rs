@@ -271,6 +271,17 @@ impl Session {
                 return Ok(Reply::Done(self.stop_or_start(statement)?));
             }
             StatementKind::Alter(alter) => return Ok(Reply::Done(self.alter(statement, alter)?)),
+            StatementKind::AddColumns(add) => {
+                let done = self.add_columns(statement, add)?;
+                self.has_defined = true;
+                return Ok(Reply::Done(done));
+            }
+            StatementKind::CreateSource(create) if create.or_replace => {
+                self.planner.set_catalog(self.runtime.defined_catalog());
+                if let Some(added) = self.planner.as_added_columns(statement) {
+                    return self.execute(&added);
+                }
+            }
             StatementKind::Query(..) => drop(self.stopped_views(statement)?),
             _ => {}
         }
@@ -293,23 +304,28 @@ impl Session {
             self.refresh();
             self.planner.execute(statement)?
         } else {
-            let announced = if self.runs_definitions {
-                announced(&statement.kind, &self.runtime, self.planner.settings(), self.is_strict)
-            } else {
-                None
-            };
-            let is_cancelled = self.is_cancelled_from_here();
-            let (planner, has_defined) = (&mut self.planner, &mut self.has_defined);
-            let planned = self.runtime.define(&statement.kind, announced, &is_cancelled, |catalog| {
-                *has_defined = !stays(&statement.kind, &catalog);
-                planner.set_catalog(catalog);
-                let planned = planner.execute(statement)?;
-                Ok((planned, planner.catalog().clone()))
-            })?;
-            self.runtime.keep_deadlines(&statement.kind);
-            planned
+            self.define(statement)?
         };
         self.reply(planned)
+    }
+
+    /// Adds a definition to the catalogue.
+    pub(crate) fn define(&mut self, statement: &Statement) -> Result<Planned, Error> {
+        let announced = if self.runs_definitions {
+            announced(&statement.kind, &self.runtime, self.planner.settings(), self.is_strict)
+        } else {
+            None
+        };
+        let is_cancelled = self.is_cancelled_from_here();
+        let (planner, has_defined) = (&mut self.planner, &mut self.has_defined);
+        let planned = self.runtime.define(&statement.kind, announced, &is_cancelled, |catalog| {
+            *has_defined = !stays(&statement.kind, &catalog);
+            planner.set_catalog(catalog);
+            let planned = planner.execute(statement)?;
+            Ok((planned, planner.catalog().clone()))
+        })?;
+        self.runtime.keep_deadlines(&statement.kind);
+        Ok(planned)
     }
 
     /// What was planned, with what is needed to start it.

@@ -11,7 +11,9 @@ use super::failed::defined;
 use crate::defined_functions::DefinedFunction;
 use crate::logical::header;
 use crate::relations::named_relations::{Materialized, Relation};
-use crate::statement::{FunctionResult, RelationKind, Statement, StatementKind, TypedName, parse};
+use crate::statement::{
+    FunctionResult, RelationKind, Statement, StatementKind, TypedName, parse, with_columns,
+};
 use crate::text::masked;
 
 /// Something that queries can name in FROM.
@@ -95,11 +97,22 @@ impl Catalog {
             _ => defined(statement).is_some_and(|(_, defined)| defined == name),
         };
         let texts = self.definitions().iter().rev().map(|definition| definition.statement.as_str());
-        let mut texts = texts.filter(|text| text.to_lowercase().contains(&name.to_lowercase()));
-        let text = texts.find(|text| {
-            parse(text, "a definition").is_ok_and(|statements| statements.iter().any(defines))
-        })?;
-        Some(masked(text).into_owned())
+        let texts = texts.filter(|text| text.to_lowercase().contains(&name.to_lowercase()));
+        let mut added = Vec::new();
+        for text in texts {
+            let statements = parse(text, "a definition").unwrap_or_default();
+            let Some(statement) = statements.into_iter().find(|statement| defines(statement)) else {
+                continue;
+            };
+            if let StatementKind::AddColumns(_) = statement.kind {
+                added.push(statement);
+                continue;
+            }
+            let whole =
+                added.iter().rev().try_fold(statement, |definition, added| with_columns(&definition, added));
+            return Some(masked(&whole?.text).into_owned());
+        }
+        None
     }
 
     /// The queries of all views, by the name of the view.
