@@ -1,5 +1,7 @@
 //! A limit on what an operator may hold, as the reason of a failure.
 
+use std::error::Error as _;
+
 use crate::error::Cause;
 
 /// The limit that an operator's state has reached: the source of its [`Cause`]. The rows of later cycles would reach it, too, until

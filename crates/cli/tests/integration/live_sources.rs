@@ -110,7 +110,7 @@ fn a_view_that_does_not_run_says_so_and_is_not_computed_in_its_place() {
     let folder = folder_with(&[]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().port();
-    let server = Served::start(folder.path());
+    let mut server = Served::start(folder.path());
     server.psql(&source(listen));
     let created = server.psql("CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM events");
     assert!(created.contains("'total' is defined, but it is not running"), "{created}");
@@ -123,13 +123,19 @@ fn a_view_that_does_not_run_says_so_and_is_not_computed_in_its_place() {
     }
     let created = server.psql("CREATE SINK out WITH (path = '/nowhere/out.csv') AS SELECT n FROM events");
     assert!(created.contains("'out' is defined, but it is not running"), "{created}");
-    let queries = server.psql("SHOW QUERIES");
-    let reason = |name: &str| {
-        let line = queries.lines().find(|line| line.starts_with(&format!("{name}|failed|")));
-        line.unwrap_or_else(|| panic!("{name}: {queries}")).rsplit('|').next().unwrap().to_owned()
-    };
-    assert!(reason("total").contains("in use"), "{queries}");
-    assert!(reason("out").starts_with("it was not started: "), "{queries}");
+    // Also when the database is opened again.
+    for _ in 0..2 {
+        let queries = server.psql("SHOW QUERIES");
+        let reason = |name: &str| {
+            let line = queries.lines().find(|line| line.starts_with(&format!("{name}|failed|")));
+            line.unwrap_or_else(|| panic!("{name}: {queries}")).rsplit('|').next().unwrap().to_owned()
+        };
+        assert!(reason("total").contains("in use"), "{queries}");
+        assert!(reason("out").starts_with("it was not started: "), "{queries}");
+        assert!(reason("out").contains("/nowhere"), "{queries}");
+        server.kill();
+        server = Served::start(folder.path());
+    }
     drop(taken);
     let started = server.psql("START MATERIALIZED VIEW total");
     assert!(started.ends_with("START\n") || started.contains("begins now"), "{started}");

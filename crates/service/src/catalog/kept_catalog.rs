@@ -225,9 +225,13 @@ impl KeptCatalog {
     }
 
     /// Records that a query which was announced has not started, and does not start with the database.
-    pub fn withdraw(&self, name: &str) -> Result<(), Cause> {
+    pub fn withdraw(&self, name: &str, why: &str) -> Result<(), Cause> {
         let mut log = self.log.lock();
-        if log.announced.contains_key(name) { log.end(name) } else { Ok(()) }
+        if log.announced.contains_key(name) {
+            log.log.append(&CatalogRecord::NotStarted(name.to_owned(), why.to_owned()))?;
+            log.forget(name);
+        }
+        Ok(())
     }
 
     /// Makes the next version, in which a definition is replaced, and a query that runs already takes the place of the one that

@@ -7,13 +7,12 @@ use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::logical_expr::LogicalPlan;
 
 use super::Catalog;
+use super::definition::with_columns;
 use super::failed::defined;
 use crate::defined_functions::DefinedFunction;
 use crate::logical::header;
 use crate::relations::named_relations::{Materialized, Relation};
-use crate::statement::{
-    FunctionResult, RelationKind, Statement, StatementKind, TypedName, parse, with_columns,
-};
+use crate::statement::{FunctionResult, RelationKind, Statement, StatementKind, TypedName, parse};
 use crate::text::masked;
 
 /// Something that queries can name in FROM.

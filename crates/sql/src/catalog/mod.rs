@@ -20,6 +20,7 @@ use tidemill_engine::{Beginning, PlaceGroup, PoolStatus};
 
 use self::defined_uses::DefinedUses;
 pub use self::definition::Definition;
+pub(crate) use self::definition::with_columns;
 pub use self::failed::FailedDefinition;
 pub(crate) use self::failed::{adds_to, defined, is_insert};
 pub(crate) use self::instructions::{Instructions, Requested};

@@ -6,12 +6,12 @@ use datafusion::arrow::datatypes::FieldRef;
 
 use super::journaled_types::with_types_of;
 use super::{Planner, Reply};
+use crate::catalog::with_columns;
 use crate::connectors;
 use crate::relations::named_relations::Relation;
 use crate::relations::source_definition::SourceDefinition;
 use crate::statement::{
     AddColumns, AddedColumn, ColumnPlace, Name, RelationKind, Statement, StatementKind, additions, parse,
-    with_columns,
 };
 use crate::text::{Problem, TextError};
 

@@ -1,8 +1,8 @@
 //! `STOP`, `START` and `ALTER`: what they name, and what an altered definition is.
 
 use super::{Planner, Reply};
-use crate::catalog::defined;
-use crate::statement::{Alter, Name, RelationKind, Statement, StatementKind, altered, parse, with_columns};
+use crate::catalog::{defined, with_columns};
+use crate::statement::{Alter, Name, RelationKind, Statement, StatementKind, altered, parse};
 use crate::text::{Problem, TextError};
 
 impl Planner {

@@ -36,7 +36,7 @@ pub(crate) use self::calls::{TABLE_FUNCTIONS, called, calls_in, normal};
 pub(crate) use self::clauses::not_given;
 pub use self::client::setting_calls::SettingCall;
 pub use self::ddl::add_columns::{AddColumns, AddedColumn, ColumnPlace};
-pub(crate) use self::ddl::add_columns::{additions, with_columns};
+pub(crate) use self::ddl::add_columns::{additions, text_with_columns};
 pub use self::ddl::alter::{Alter, AlterChange};
 pub(crate) use self::ddl::altered::altered;
 pub(crate) use self::ddl::columns::text_length;

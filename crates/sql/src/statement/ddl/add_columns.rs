@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use super::columns::{self, Column, Columns};
 use crate::TextError;
 use crate::statement::parser::cursor::Cursor;
-use crate::statement::{CreateSource, Name, OptionEntry, Options, Statement, StatementKind, parse};
+use crate::statement::{CreateSource, Name, OptionEntry, Options, Statement, StatementKind};
 
 /// `ALTER SOURCE name ADD [COLUMN] [IF NOT EXISTS] column type [FIRST | AFTER column], ADD ...`
 #[derive(Clone, Debug, PartialEq)]
@@ -117,11 +117,12 @@ impl AddColumns {
     }
 }
 
-/// The definition of a source with the columns that another statement adds; `None`: it cannot have them.
-pub(crate) fn with_columns(definition: &Statement, added: &Statement) -> Option<Statement> {
-    let StatementKind::AddColumns(add) = &added.kind else { return None };
-    let text = add.to_definition(definition, added)?;
-    parse(&text, "the altered definition").ok()?.into_iter().next()
+/// The text of the definition of a source with the columns that another statement adds; `None`: it cannot have them.
+pub(crate) fn text_with_columns(definition: &Statement, added: &Statement) -> Option<String> {
+    match &added.kind {
+        StatementKind::AddColumns(add) => add.to_definition(definition, added),
+        _ => None,
+    }
 }
 
 /// What is to be added to the source of a definition so that it becomes what another one says; `None`: they differ in
