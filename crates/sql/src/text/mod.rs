@@ -33,6 +33,8 @@ pub enum Problem {
     UnknownFunction,
     /// The name is taken.
     Exists,
+    /// The source has a column of this name.
+    ColumnExists,
     /// Something else reads it.
     StillRead,
     /// Not part of the language, or not possible over a stream.
