@@ -93,11 +93,23 @@ impl PartialOrd for Bytes {
 impl Ord for Bytes {
     #[inline]
     fn cmp(&self, other: &Bytes) -> Ordering {
+        if let (Bytes::Inline(length, own), Bytes::Inline(other_length, other)) = (self, other) {
+            return words(*length, own).cmp(&words(*other_length, other));
+        }
         match (self.get(), other.get()) {
             (Some(own), Some(other)) => own.cmp(other),
             (own, other) => own.is_none().cmp(&other.is_none()),
         }
     }
+}
+
+/// Bytes that are filled up with zeros as numbers in the same order. Of bytes that differ only by zeros at the end, the
+/// shorter ones come first.
+#[inline]
+fn words(length: u8, bytes: &[u8; INLINE_BYTES]) -> [u64; 3] {
+    let word = |start: usize| bytes[start..].first_chunk().map_or(0, |word| u64::from_be_bytes(*word));
+    // The last 6 bytes, and the length behind them.
+    [word(0), word(8), word(INLINE_BYTES - 8) << 16 | u64::from(length)]
 }
 
 impl OrderedRows {
@@ -225,5 +237,20 @@ mod tests {
         assert_eq!(of(&rows), [(vec![2], 5), (long, 1)]);
         rows.clear(1);
         assert_eq!((rows.len(), rows.bytes), (1, 0));
+    }
+
+    #[test]
+    fn short_bytes_are_ordered_as_bytes_are() {
+        let mut all: Vec<Vec<u8>> = Vec::new();
+        for length in 0..30 {
+            for (place, byte) in [(0, 0), (0, 1), (7, 1), (8, 255), (15, 1), (16, 1), (21, 1), (22, 1)] {
+                let mut bytes = vec![0; length];
+                bytes.iter_mut().skip(place).take(1).for_each(|at| *at = byte);
+                all.push(bytes);
+            }
+        }
+        for (a, b) in all.iter().flat_map(|a| all.iter().map(move |b| (a, b))) {
+            assert_eq!(Bytes::new(a).cmp(&Bytes::new(b)), a.cmp(b), "{a:?} {b:?}");
+        }
     }
 }

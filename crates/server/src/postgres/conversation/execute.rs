@@ -427,6 +427,7 @@ fn tag(kind: &StatementKind) -> String {
         StatementKind::Stop(_) => "STOP",
         StatementKind::Start(_) => "START",
         StatementKind::Alter(alter) => return format!("ALTER {}", alter.kind.keyword()),
+        StatementKind::AddColumns(_) => "ALTER SOURCE",
         StatementKind::Drop { kind, .. } => return format!("DROP {}", kind.keyword()),
         StatementKind::Set { .. } => "SET",
         StatementKind::Query(..) => "SELECT 0",
