@@ -215,7 +215,6 @@ impl Flow {
             snapshot: std::mem::take(&mut self.wants_snapshot),
             last: self.has_ended,
             splits: Vec::new(),
-            ended_at: Vec::new(),
             stands_still_when_idle: false,
         };
         self.log.append(&cut)?;
