@@ -47,6 +47,8 @@ pub mod formats;
 #[cfg(feature = "tables")]
 pub mod generator;
 #[cfg(feature = "tables")]
+mod guarded;
+#[cfg(feature = "tables")]
 pub mod http;
 #[cfg(feature = "tables")]
 mod http_client;

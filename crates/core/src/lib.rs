@@ -36,6 +36,7 @@ pub mod snapshot;
 pub mod source;
 pub mod source_threads;
 pub mod state;
+pub mod state_limit;
 pub mod state_rows;
 pub mod transform;
 
@@ -65,6 +66,7 @@ pub use source::{
 };
 pub use source_threads::{GroupMembership, SourceThreads, ThreadGroup};
 pub use state::State;
+pub use state_limit::StateLimit;
 pub use state_rows::StateRows;
 pub use transform::{Transform, Transformed};
 

@@ -128,8 +128,8 @@ pub use tidemill_core::{
     Expression, FaultLog, Faults, GroupMembership, Guarantee, Heard, ManualClock, MemoryAccount,
     MemoryBudget, MemoryCutLog, Operator, Output, PartitionFunction, Polled, Progress, Refused, Request,
     Rows, Sink, SinkOutage, SnapshotReader, SnapshotWriter, Source, SourceOffset, SourceOffsets,
-    SourceThreads, SplitChange, State, StateRows, Stretch, SystemClock, ThreadGroup, ThreadTime, TimeOfDay,
-    Transform, Transformed, arrow, changes, fields, prefetch,
+    SourceThreads, SplitChange, State, StateLimit, StateRows, Stretch, SystemClock, ThreadGroup, ThreadTime,
+    TimeOfDay, Transform, Transformed, arrow, changes, fields, prefetch,
 };
 pub use tidemill_flow::{
     Chunk, CostExceeded, CostMeasurement, CycleCosts, DeadlineMiss, Failure, FlowError, Gateway, HeldBack,

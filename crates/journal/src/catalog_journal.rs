@@ -57,7 +57,7 @@ impl CatalogJournal {
         let settings = LogSettings {
             folder: folder.join("definitions"),
             content: Content::Definitions,
-            identity: Vec::new(),
+            identity: Arc::default(),
             segment_bytes: SEGMENT_BYTES,
             bytes_max: BYTES_MAX,
             retain_bytes: u64::MAX,

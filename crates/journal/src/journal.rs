@@ -14,7 +14,7 @@ use crate::current_query;
 use crate::cut_journal::CutJournal;
 use crate::disk::Disk;
 use crate::epochs::{self, Epoch};
-use crate::failure::failed;
+use crate::failure::{damaged, failed};
 use crate::file_reader::FileReader;
 use crate::identity;
 use crate::layout;
@@ -25,7 +25,7 @@ use crate::record_log::LogSettings;
 use crate::recovery;
 use crate::replace::{remove_unfinished, replace};
 use crate::rows::{RowDecoder, RowEncoder, decode_schema, encode_schema};
-use crate::segment::{Content, segment_positions};
+use crate::segment::{Content, read_head, segment_name, segment_positions};
 use crate::skips::{self, Skips};
 use crate::snapshots::SnapshotFolder;
 use crate::stored_chunks::StoredChunks;
@@ -115,10 +115,11 @@ impl Journal {
         })
     }
 
-    /// Opens the journal of a stream, or creates it. Each stream has one writer at a time.
+    /// Opens the journal of a stream, or creates it. Each stream has one writer at a time. The stream may have more columns than
+    /// when older rows were written: in these rows, the new columns are NULL.
     ///
     /// # Errors
-    /// If its rows had different columns, a segment is missing or damaged, or the disk fails.
+    /// If its rows had other columns, a segment is missing or damaged, or the disk fails.
     pub fn stream(
         &self,
         name: &str,
@@ -131,7 +132,7 @@ impl Journal {
             return Err(Cause::bug(format!("the journal of stream '{name}' is already open")));
         }
         let open = OpenStream { name: name.to_owned(), open: self.streams.clone() };
-        let identity = encode_schema(&schema);
+        let identity: Arc<[u8]> = encode_schema(&schema).into();
         let written = decode_schema(&identity).map_err(Cause::bug)?;
         let encoder = RowEncoder::new(schema.clone())?;
         let log = recovery::open(
@@ -139,7 +140,7 @@ impl Journal {
             LogSettings {
                 folder: layout::streams(&self.folder).join(folder),
                 content: Content::Rows,
-                identity,
+                identity: identity.clone(),
                 segment_bytes: settings.segment_bytes,
                 bytes_max: settings.bytes_max,
                 retain_bytes: settings.retain_bytes,
@@ -147,8 +148,8 @@ impl Journal {
             },
             self.lock.clone(),
         )?;
-        let reader =
-            StreamReader::new(LogReader::new(log.shared.clone()), RowDecoder::new(schema, written.into()));
+        let decoder = RowDecoder::new(schema, written.into()).map_err(Cause::bug)?;
+        let reader = StreamReader::new(LogReader::new(log.shared.clone()), (identity, decoder));
         Ok((StreamWriter::new(log, encoder, open), reader))
     }
 
@@ -184,7 +185,7 @@ impl Journal {
         let settings = LogSettings {
             folder: layout::cuts(&self.own),
             content: Content::Cuts,
-            identity: Vec::new(),
+            identity: Arc::default(),
             segment_bytes,
             bytes_max: u64::MAX,
             retain_bytes,
@@ -284,6 +285,22 @@ impl Journal {
         let folder = layout::streams(&self.folder).join(name);
         let names = self.medium.names(&folder).map_err(|error| failed("list", &folder, error))?;
         Ok(!segment_positions(&names).is_empty())
+    }
+
+    /// The columns that the newest rows of a stream have; `None`: the folder has no journal of it.
+    ///
+    /// # Errors
+    /// If the disk fails, or the segment is damaged.
+    pub fn columns_of(&self, name: &str) -> Result<Option<SchemaRef>, Cause> {
+        let Some(name) = layout::stream_name(name) else { return Ok(None) };
+        let folder = layout::streams(&self.folder).join(name);
+        let names = self.medium.names(&folder).map_err(|error| failed("list", &folder, error))?;
+        let Some(newest) = segment_positions(&names).last().copied() else { return Ok(None) };
+        let path = folder.join(segment_name(newest));
+        let file = self.medium.open(&path, false).map_err(|error| failed("open", &path, error))?;
+        let head = read_head(&path, &*file, usize::MAX)?;
+        let schema = decode_schema(&head.identity).map_err(|reason| damaged(&path, 0, reason))?;
+        Ok(Some(Arc::new(schema)))
     }
 
     /// The streams that the folder has journals of.

@@ -22,7 +22,7 @@ pub(crate) struct LogSettings {
     pub folder: PathBuf,
     pub content: Content,
     /// What the records describe, for the heads of segments.
-    pub identity: Vec<u8>,
+    pub identity: Arc<[u8]>,
     pub segment_bytes: u64,
     pub bytes_max: u64,
     pub retain_bytes: u64,
@@ -316,7 +316,7 @@ pub(crate) fn create_segment(
     medium
         .sync_folder(&settings.folder)
         .map_err(|error| NotCreated::Unknown(failed("create a segment", &path, error)))?;
-    let segment = Arc::new(Segment::new(first, path.clone(), offset, offset));
+    let segment = Arc::new(Segment::new(first, path.clone(), (offset, settings.identity.clone()), offset));
     Ok(Tail { file: Arc::new(SegmentFile::new(path, file)), segment, offset, allocated })
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow_schema::{DataType, FieldRef};
 use parking_lot::Mutex;
 use tidemill_core::error::Cause;
 use tidemill_core::fields::Malformed;
@@ -13,6 +14,7 @@ use crate::origins::Origins;
 use crate::progress::StreamProgress;
 use crate::record_log::{LogSettings, LogShared, NotCreated, RecordLog, Tail, create_segment};
 use crate::replace::remove_unfinished;
+use crate::rows::{decode_schema, fields_text, is_widened};
 use crate::scan::{Next, Scan};
 use crate::segment::{
     Segment, SegmentFile, SegmentHead, VERSION, read_head, segment_name, segment_positions,
@@ -27,8 +29,8 @@ struct Recovered {
     end: u64,
     origins: Origins,
     torn_bytes: u64,
-    /// The version of the segment's format.
-    version: u32,
+    /// Whether the segment has the version and the columns of today.
+    is_current: bool,
 }
 
 /// Opens the log, even after a crash, or creates an empty one.
@@ -54,7 +56,7 @@ pub(crate) fn open(
             recover(&*medium, &settings, *newest)?
         }
     };
-    if recovered.version != VERSION {
+    if !recovered.is_current {
         segments.extend(leave_old_segment(&*medium, &settings, &mut recovered)?);
     }
     segments.push(recovered.tail.segment.clone());
@@ -91,12 +93,12 @@ fn log(
 fn begin(medium: &dyn Medium, settings: &LogSettings) -> Result<Recovered, Cause> {
     let origins = Origins::new(settings.clients_max);
     match create_segment(medium, settings, 0, &origins, 0) {
-        Ok(tail) => Ok(Recovered { tail, end: 0, origins, torn_bytes: 0, version: VERSION }),
+        Ok(tail) => Ok(Recovered { tail, end: 0, origins, torn_bytes: 0, is_current: true }),
         Err(NotCreated::Undone(cause) | NotCreated::Unknown(cause)) => Err(cause),
     }
 }
 
-/// Continues in a new segment behind one of an older format, which is left as it is and returned; an empty one is
+/// Continues in a new segment behind one of an older format or with fewer columns, which is left as it is and returned; an empty one is
 /// replaced. So no segment has records that its version does not support, and an older program refuses what it would
 /// misread.
 fn leave_old_segment(
@@ -124,7 +126,7 @@ fn older_segment(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Res
     let head = read_head(&path, &*file, settings.clients_max)?;
     check_head(&path, &head, settings, first)?;
     let length = file.length().map_err(|error| failed("read", &path, error))?;
-    Ok(Segment::new(first, path, head.bytes, length))
+    Ok(Segment::new(first, path, (head.bytes, identity_of(head.identity, settings)), length))
 }
 
 fn recover(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Result<Recovered, Cause> {
@@ -140,8 +142,8 @@ fn recover(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Result<Re
     }
     // What was read may only be in the system's memory; from here on it counts as safe.
     newest.tail.file.sync()?;
-    let Newest { scan, tail, origins, version } = newest;
-    Ok(Recovered { tail, end: scan.position, origins, torn_bytes, version })
+    let Newest { scan, tail, origins, is_current } = newest;
+    Ok(Recovered { tail, end: scan.position, origins, torn_bytes, is_current })
 }
 
 /// The newest segment, read up to some position, with the tail there.
@@ -149,7 +151,7 @@ struct Newest {
     scan: Scan,
     tail: Tail,
     origins: Origins,
-    version: u32,
+    is_current: bool,
 }
 
 impl Newest {
@@ -165,7 +167,9 @@ impl Newest {
         let head = read_head(&path, &*file, settings.clients_max)?;
         check_head(&path, &head, settings, first)?;
         let allocated = file.length().map_err(|error| failed("read", &path, error))?;
-        let (mut origins, version) = (head.origins, head.version);
+        let is_current = head.version == VERSION && is_same(&head.identity, &settings.identity);
+        let identity = identity_of(head.identity, settings);
+        let mut origins = head.origins;
         let mut scan = Scan::new(path.clone(), file.clone(), head.bytes, first)?;
         let mut bad = None;
         while scan.position < end {
@@ -185,9 +189,9 @@ impl Newest {
             }
         }
         let offset = scan.offset;
-        let segment = Arc::new(Segment::new(first, path.clone(), head.bytes, offset));
+        let segment = Arc::new(Segment::new(first, path.clone(), (head.bytes, identity), offset));
         let tail = Tail { file: Arc::new(SegmentFile::new(path, file)), segment, offset, allocated };
-        Ok((Newest { scan, tail, origins, version }, bad))
+        Ok((Newest { scan, tail, origins, is_current }, bad))
     }
 }
 
@@ -250,24 +254,64 @@ fn check_head(path: &Path, head: &SegmentHead, settings: &LogSettings, first: u6
         let reason = format!("its first position is {}, but its name says {first}", head.first);
         return Err(foreign(path, reason, "restore its name"));
     }
-    if is_same(&head.identity, &settings.identity) {
-        Ok(())
-    } else {
-        Err(foreign(path, different(head, settings), "journal the changed stream in another folder"))
+    if may_follow(&head.identity, &settings.identity) {
+        return Ok(());
     }
+    let remedy = remedy(&head.identity, &settings.identity);
+    let remedy = remedy.as_deref().unwrap_or("journal the changed stream in another folder");
+    Err(foreign(path, different(head, settings), remedy))
+}
+
+/// What a segment says of its records; shared if it is what the log says.
+fn identity_of(identity: Vec<u8>, settings: &LogSettings) -> Arc<[u8]> {
+    if *identity == *settings.identity { settings.identity.clone() } else { identity.into() }
+}
+
+/// Whether a log may go on that has a segment like this: it holds the same, or has got columns since.
+fn may_follow(written: &[u8], wanted: &[u8]) -> bool {
+    let widened = || {
+        let (written, wanted) = (decode_schema(written).ok()?, decode_schema(wanted).ok()?);
+        Some(is_widened(&written, &wanted))
+    };
+    is_same(written, wanted) || widened().unwrap_or(false)
 }
 
 /// Whether two segments hold the same: a schema with metadata may be written in several ways.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let schemas = || Some((crate::rows::decode_schema(one).ok()?, crate::rows::decode_schema(other).ok()?));
+    let schemas = || Some((decode_schema(one).ok()?, decode_schema(other).ok()?));
     one == other || schemas().is_some_and(|(one, other)| one.fields() == other.fields())
 }
 
 fn different(head: &SegmentHead, settings: &LogSettings) -> String {
-    let columns = |identity: &[u8]| match crate::rows::decode_schema(identity) {
-        Ok(schema) => crate::rows::fields_text(&schema),
+    let columns = |identity: &[u8]| match decode_schema(identity) {
+        Ok(schema) => fields_text(&schema),
         Err(reason) => format!("an unreadable schema: {reason}"),
     };
     let (found, wanted) = (columns(&head.identity), columns(&settings.identity));
     format!("the journal has the columns ({found}), but the stream has ({wanted})")
+}
+
+/// What to do about columns that are others than those of a segment, if it is known; otherwise the journal is another one's.
+fn remedy(written: &[u8], wanted: &[u8]) -> Option<String> {
+    let (written, wanted) = (decode_schema(written).ok()?, decode_schema(wanted).ok()?);
+    let was_float = |field: &&FieldRef| {
+        let known = written.field_with_name(field.name());
+        known.is_ok_and(|known| *known.data_type() == DataType::Float32)
+            && *field.data_type() == DataType::Float64
+    };
+    let floats: Vec<&str> =
+        wanted.fields().iter().filter(was_float).map(|field| field.name().as_str()).collect();
+    if !floats.is_empty() {
+        let columns = floats.join("' and '");
+        return Some(format!(
+            "declare '{columns}' as REAL, which is what FLOAT meant when the journal was written; FLOAT means DOUBLE now"
+        ));
+    }
+    let is_new = |field: &&FieldRef| written.index_of(field.name()).is_err() && !field.is_nullable();
+    let new = wanted.fields().iter().find(is_new)?;
+    Some(format!(
+        "declare '{}' without NOT NULL, because the rows that are there do not have it; or journal the changed stream in \
+         another folder",
+        new.name()
+    ))
 }

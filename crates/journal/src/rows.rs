@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arrow_array::{Array, RecordBatch};
+use arrow_array::{Array, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_buffer::Buffer;
 use arrow_ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteOptions, StreamEncoder, write_message};
 use arrow_ipc::{MessageHeader, MetadataVersion};
-use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, FieldRef, Schema, SchemaRef};
 use tidemill_core::error::Cause;
 
 /// Writes rows of one schema.
@@ -27,6 +27,9 @@ pub(crate) struct RowDecoder {
     schema: SchemaRef,
     /// The schema as it was written, with the numbers of its dictionaries.
     written: SchemaRef,
+    /// Where the reader's columns are among those that were written, if they are not in the same places; `None` in place of one:
+    /// it was added since.
+    places: Option<Arc<[Option<usize>]>>,
     views: usize,
 }
 
@@ -92,11 +95,27 @@ impl RowEncoder {
 }
 
 impl RowDecoder {
-    /// Rows have `schema`; `written` is the schema in the head of the segments.
-    pub(crate) fn new(schema: SchemaRef, written: SchemaRef) -> RowDecoder {
+    /// Rows have `schema`; `written` is the schema in the head of their segment. Columns that were added since are NULL.
+    ///
+    /// # Errors
+    /// If that cannot be.
+    pub(crate) fn new(schema: SchemaRef, written: SchemaRef) -> Result<RowDecoder, String> {
         let is_view = |kind: &&DataType| matches!(kind, DataType::Utf8View | DataType::BinaryView);
         let views = flattened(&written).iter().filter(is_view).count();
-        RowDecoder { schema, written, views }
+        let are_same = schema.fields().len() == written.fields().len()
+            && schema.fields().iter().zip(written.fields()).all(|(one, other)| one.name() == other.name());
+        let places = if are_same { None } else { Some(places_of(&schema, &written)?) };
+        Ok(RowDecoder { schema, written, places, views })
+    }
+
+    /// The columns of the rows that it reads.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// Reads the same columns of rows in another segment, whose head says this.
+    pub(crate) fn of_segment(&self, identity: &[u8]) -> Result<RowDecoder, String> {
+        RowDecoder::new(self.schema.clone(), decode_schema(identity)?.into())
     }
 
     /// Reads the content of a record. Its columns share the memory if that is aligned.
@@ -148,7 +167,17 @@ impl RowDecoder {
         let written = self.written.clone();
         let rows = arrow_ipc::reader::read_record_batch(body, batch, written, dictionaries, None, &version)
             .map_err(|error| error.to_string())?;
-        rows.with_schema(self.schema.clone()).map_err(|error| error.to_string())
+        let column = |(place, field): (&Option<usize>, &FieldRef)| match place {
+            Some(place) => Arc::clone(rows.column(*place)),
+            None => new_null_array(field.data_type(), rows.num_rows()),
+        };
+        let columns = match &self.places {
+            Some(places) => places.iter().zip(self.schema.fields()).map(column).collect(),
+            None => rows.columns().to_vec(),
+        };
+        let count = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &count)
+            .map_err(|error| error.to_string())
     }
 
     /// The message at `offset`, and its body; advances the offset past it.
@@ -199,6 +228,29 @@ impl RowDecoder {
             Err("its columns are not those of the stream".into())
         }
     }
+}
+
+/// Where each column of a schema is in one that was written earlier; `None`: it was added since.
+fn places_of(schema: &Schema, written: &Schema) -> Result<Arc<[Option<usize>]>, String> {
+    let place = |field: &FieldRef| match written.index_of(field.name()).ok() {
+        None if !field.is_nullable() => {
+            Err(format!("it has no column '{}', which is NOT NULL", field.name()))
+        }
+        place => Ok(place),
+    };
+    schema.fields().iter().map(place).collect()
+}
+
+/// Whether a stream with the columns `written` may have got those of `schema`: each that it had is there, and each that it did
+/// not have may be NULL.
+pub(crate) fn is_widened(written: &Schema, schema: &Schema) -> bool {
+    let is_there = |field: &FieldRef| {
+        schema.field_with_name(field.name()).is_ok_and(|now| {
+            now.data_type() == field.data_type() && (now.is_nullable() || !field.is_nullable())
+        })
+    };
+    let may_be_null = |field: &FieldRef| written.index_of(field.name()).is_ok() || field.is_nullable();
+    written.fields().iter().all(is_there) && schema.fields().iter().all(may_be_null)
 }
 
 /// Columns and their types, for a message.

@@ -86,8 +86,7 @@ impl Scan {
             return Ok(Next::End);
         }
         let mut head = vec![0; rest.min(HEAD_BYTES as u64) as usize];
-        self.read(&mut head, offset)?;
-        if head.iter().all(|byte| *byte == 0) {
+        if !self.is_read(&mut head, offset)? || head.iter().all(|byte| *byte == 0) {
             return Ok(Next::End);
         }
         let head = match decode_head(&head) {
@@ -97,7 +96,9 @@ impl Scan {
             Err(reason) => return Ok(Next::Bad(reason)),
         };
         let mut bytes = MutableBuffer::from_len_zeroed(head.length);
-        self.read(&mut bytes, offset)?;
+        if !self.is_read(&mut bytes, offset)? {
+            return Ok(Next::Bad("the file ends within a record"));
+        }
         if head.matches(&bytes) {
             Ok(Next::Record(ScannedRecord { head, offset, bytes: bytes.into() }))
         } else {
@@ -142,6 +143,12 @@ impl Scan {
             end = start;
         }
         Ok(0)
+    }
+
+    /// Reads; false if the file has become shorter meanwhile: its writer has returned the space that it did not need.
+    fn is_read(&self, target: &mut [u8], offset: u64) -> Result<bool, Cause> {
+        let read = self.file.read_at(target, offset).map_err(|error| failed("read", &self.path, error))?;
+        Ok(read == target.len())
     }
 
     fn read(&self, target: &mut [u8], offset: u64) -> Result<(), Cause> {

@@ -49,13 +49,20 @@ pub(crate) struct Segment {
     pub first: u64,
     pub path: PathBuf,
     pub head_bytes: u64,
+    /// What the records describe: that of a stream which has got columns since is another one than that of the log.
+    pub identity: Arc<[u8]>,
     /// The end of its records.
     written: AtomicU64,
 }
 
 impl Segment {
-    pub(crate) fn new(first: u64, path: PathBuf, head_bytes: u64, written: u64) -> Segment {
-        Segment { first, path, head_bytes, written: AtomicU64::new(written) }
+    pub(crate) fn new(
+        first: u64,
+        path: PathBuf,
+        (head_bytes, identity): (u64, Arc<[u8]>),
+        written: u64,
+    ) -> Segment {
+        Segment { first, path, head_bytes, identity, written: AtomicU64::new(written) }
     }
 
     pub(crate) fn written(&self) -> u64 {

@@ -78,6 +78,8 @@ pub struct StreamWriter {
 pub struct StreamReader {
     log: LogReader,
     decoder: RowDecoder,
+    /// What the head of the segment says that the decoder is for.
+    identity: Arc<[u8]>,
 }
 
 /// A stream that is open in its journal. Another writer can open it when this is dropped.
@@ -188,13 +190,14 @@ impl StreamWriter {
 }
 
 impl StreamReader {
-    pub(crate) fn new(log: LogReader, decoder: RowDecoder) -> StreamReader {
-        StreamReader { log, decoder }
+    pub(crate) fn new(log: LogReader, (identity, decoder): (Arc<[u8]>, RowDecoder)) -> StreamReader {
+        StreamReader { log, decoder, identity }
     }
 
     /// Another reader of the same stream, which begins anywhere.
     pub fn another(&self) -> StreamReader {
-        StreamReader { log: self.log.another(), decoder: self.decoder.clone() }
+        let (decoder, identity) = (self.decoder.clone(), self.identity.clone());
+        StreamReader { log: self.log.another(), decoder, identity }
     }
 
     /// The record that contains the position; `None`: it is not written yet. Reading sequentially is fast; going back
@@ -204,6 +207,11 @@ impl StreamReader {
     /// If the position was removed, or the record is damaged.
     pub fn read(&mut self, from: u64) -> Result<Option<Record>, Cause> {
         let Some(read) = self.log.read(from)? else { return Ok(None) };
+        if !Arc::ptr_eq(&self.identity, &read.segment.identity) {
+            let decoder = self.decoder.of_segment(&read.segment.identity);
+            self.decoder = decoder.map_err(|reason| damaged(&read.segment.path, 0, reason))?;
+            self.identity = read.segment.identity.clone();
+        }
         let record = Record::of(&read.head, &read.bytes, &self.decoder);
         record.map(Some).map_err(|reason| damaged(&read.segment.path, read.offset, reason))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, TimestampNanosecondArray};
 use arrow_schema::{DataType, FieldRef, Schema};
-use tidemill_core::{Cause, SnapshotReader, SnapshotWriter, StateRows};
+use tidemill_core::{Cause, SnapshotReader, SnapshotWriter, StateLimit, StateRows};
 
 use crate::panes::Panes;
 use crate::state::{StateColumns, read_columns, write_columns};
@@ -120,7 +120,7 @@ impl LiveKeys {
     fn forget(&mut self, start: i64) -> Result<(), Cause> {
         let live = self.last.iter().filter(|last| self.is_live(**last, start)).count();
         if live > self.keys_max {
-            return Err(Cause::resource(format!(
+            return Err(StateLimit::MAX_GROUPS.reached(format!(
                 "more than {} keys in one partition get empty windows; forget keys sooner, as in empty => INTERVAL '1 \
                  minute', group by fewer values, or raise max_groups",
                 self.keys_max

@@ -10,7 +10,7 @@ use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType, FieldRef, SchemaRef, TimeUnit};
 use arrow_select::concat::concat;
 use tidemill_core::error::Cause;
-use tidemill_core::{Rows, SnapshotReader, SnapshotWriter};
+use tidemill_core::{Rows, SnapshotReader, SnapshotWriter, StateLimit};
 
 use crate::state::{batch_of_bytes, bytes_of_batch};
 
@@ -89,7 +89,7 @@ pub(crate) fn check_limit(what: &str, rows: usize, rows_max: usize) -> Result<()
     if rows <= rows_max {
         return Ok(());
     }
-    Err(Cause::resource(format!(
+    Err(StateLimit::MAX_STATE_ROWS.reached(format!(
         "{what} would hold {rows} rows in a partition, but at most {rows_max} are allowed; raise \
          max_state_rows, or make the query keep fewer rows (shorter bounds or windows, fewer keys)"
     )))

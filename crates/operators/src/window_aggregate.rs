@@ -9,7 +9,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, TimestampNanosecondArray};
 use arrow_schema::{DataType, SchemaRef};
-use tidemill_core::{Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
+use tidemill_core::{
+    Cause, Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateLimit, StateRows,
+};
 
 use crate::arrow_bug::arrow_bug;
 use crate::empty_windows::{EmptyWindows, LiveKeys};
@@ -269,7 +271,7 @@ impl WindowAggregate {
         if rows <= self.spec.groups_max {
             Ok(())
         } else {
-            Err(Cause::resource(format!(
+            Err(StateLimit::MAX_GROUPS.reached(format!(
                 "{} windows that close together have more than {} rows in a partition; raise max_groups, {}, or \
                  group by fewer values",
                 if self.live.is_some() { "empty" } else { "hopping" },

@@ -126,6 +126,7 @@ impl Report {
             Problem::AmbiguousColumn => "42702",
             Problem::UnknownFunction => UNDEFINED_FUNCTION,
             Problem::Exists => "42P07",
+            Problem::ColumnExists => "42701",
             Problem::StillRead => "2BP01",
             Problem::NotSupported => NOT_SUPPORTED,
             // Snapshot too old.
@@ -144,6 +145,7 @@ impl From<Error> for Report {
         match error {
             Error::Statement(error) => Report::of_text(&error),
             Error::Query(cause) => cause.into(),
+            Error::NotAllowed(cause) => Report::error(INSUFFICIENT_PRIVILEGE, cause.to_string()),
         }
     }
 }

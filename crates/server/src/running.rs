@@ -20,7 +20,13 @@ pub(crate) fn replace(session: &mut Session, statement: &Statement) -> Option<Re
 
 /// Whether the client gets a notice of what a statement has done: what its query keeps, and what it misses.
 pub(crate) fn is_told(kind: &StatementKind) -> bool {
-    matches!(kind, StatementKind::Stop(_) | StatementKind::Start(_) | StatementKind::Alter(_))
+    matches!(
+        kind,
+        StatementKind::Stop(_)
+            | StatementKind::Start(_)
+            | StatementKind::Alter(_)
+            | StatementKind::AddColumns(_)
+    )
 }
 
 /// Whether a statement drops more than it names. Its client is told what.

@@ -12,13 +12,16 @@ pub enum Error {
     /// A query cannot be started, or has failed.
     #[error(transparent)]
     Query(#[from] Cause),
+    /// The session may not do this; somebody with more rights may.
+    #[error(transparent)]
+    NotAllowed(Cause),
 }
 
 impl From<Error> for Cause {
     fn from(error: Error) -> Self {
         match error {
             Error::Statement(error) => (*error).into(),
-            Error::Query(cause) => cause,
+            Error::Query(cause) | Error::NotAllowed(cause) => cause,
         }
     }
 }

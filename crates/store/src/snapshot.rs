@@ -93,9 +93,13 @@ impl StoreWriter {
         let (mut store, handle) = StoreWriter::new(config)?;
         let (found, expected) = (reader.text()?, fingerprint(&store.shared.config));
         if found != expected {
+            let remedy = if found.replace("Float32", "Float64") == expected {
+                "write REAL where it says FLOAT: FLOAT was REAL in earlier versions, and is DOUBLE now"
+            } else {
+                "drop the view, or define it as before"
+            };
             return Err(Cause::user(format!(
-                "the stored rows are those of another definition ({found}; expected: {expected}); drop the view, or \
-                 define it as before"
+                "the stored rows are those of another definition ({found}; expected: {expected}); {remedy}"
             )));
         }
         store.newest_cycle = State::read(reader)?;

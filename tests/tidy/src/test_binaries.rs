@@ -6,6 +6,8 @@ use crate::Finding;
 
 /// Tests that are a binary of their own, each with the reason.
 pub const ALONE: &[(&str, &str)] = &[
+    ("crates/allocator/tests/given_back.rs", "measures the memory of its process"),
+    ("crates/allocator/tests/threads_that_keep_little.rs", "measures the memory of its process"),
     ("crates/engine/tests/idle.rs", "measures the processor time of its process"),
     ("crates/engine/tests/pools.rs", "looks at the scheduling of all threads of its process"),
     ("crates/realtime/tests/deadlines.rs", "runs threads at real-time priority"),

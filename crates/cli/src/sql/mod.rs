@@ -142,7 +142,7 @@ fn run_member(planner: Planner, member: WorkerProcess) -> Exit {
 pub(crate) fn of_service(error: Error) -> anyhow::Error {
     match error {
         Error::Statement(error) => script::Wrong::from(*error).into(),
-        Error::Query(cause) => cause.into(),
+        Error::Query(cause) | Error::NotAllowed(cause) => cause.into(),
     }
 }
 

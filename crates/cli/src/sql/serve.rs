@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidemill_connect::tls::{TlsServer, TlsServerSettings};
 use tidemill_engine::{MemoryBudget, WorkerProcess};
@@ -25,6 +25,8 @@ const READERS_SHARE: u64 = 4;
 const READERS_NICE: u8 = 10;
 /// How often the command looks whether it is asked to end.
 const LOOK: Duration = Duration::from_millis(20);
+/// How often memory is given back that has been free for some minutes.
+const GIVE_BACK_EVERY: Duration = Duration::from_secs(10);
 /// How long queries may take to end before the command says which it waits for.
 const QUIET_END: Duration = Duration::from_secs(3);
 /// How often it says so again.
@@ -175,8 +177,13 @@ impl Serve {
         });
         let otlp = otlp.transpose()?;
         terminal::tell("Ctrl-C ends the server cleanly");
+        let mut given_back = Instant::now();
         while !stop.load(Ordering::SeqCst) {
             std::thread::sleep(LOOK);
+            if given_back.elapsed() >= GIVE_BACK_EVERY {
+                tidemill_allocator::give_back();
+                given_back = Instant::now();
+            }
         }
         terminal::tell("the server is shutting down");
         server.stop();

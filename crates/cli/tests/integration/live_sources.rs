@@ -75,6 +75,13 @@ fn a_reader_opens_no_port() {
         let answer = reader(statement);
         assert!(answer.contains("only an owner may open source 'events'"), "{answer}");
     }
+    // Drivers tell it from a wrong statement by its code.
+    let arguments =
+        ["-X", "-h", "127.0.0.1", "-U", "eve", "-d", "db", "-p", &server.port, "-v", "VERBOSITY=verbose"];
+    let mut verbose = Command::new("psql");
+    verbose.args(arguments).args(["-c", "SELECT n FROM events"]).env("PGPASSWORD", "secret");
+    let told = String::from_utf8(verbose.output().unwrap().stderr).unwrap();
+    assert!(told.starts_with("ERROR:  42501: only an owner may open source 'events'"), "{told}");
     assert!(TcpStream::connect(("127.0.0.1", listen)).is_err(), "the port is open");
     assert_eq!(reader("SELECT sum(n) FROM some"), "3\n");
     psql_as(&server, "me", "CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM events");
@@ -103,7 +110,7 @@ fn a_view_that_does_not_run_says_so_and_is_not_computed_in_its_place() {
     let folder = folder_with(&[]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().port();
-    let server = Served::start(folder.path());
+    let mut server = Served::start(folder.path());
     server.psql(&source(listen));
     let created = server.psql("CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM events");
     assert!(created.contains("'total' is defined, but it is not running"), "{created}");
@@ -116,13 +123,19 @@ fn a_view_that_does_not_run_says_so_and_is_not_computed_in_its_place() {
     }
     let created = server.psql("CREATE SINK out WITH (path = '/nowhere/out.csv') AS SELECT n FROM events");
     assert!(created.contains("'out' is defined, but it is not running"), "{created}");
-    let queries = server.psql("SHOW QUERIES");
-    let reason = |name: &str| {
-        let line = queries.lines().find(|line| line.starts_with(&format!("{name}|failed|")));
-        line.unwrap_or_else(|| panic!("{name}: {queries}")).rsplit('|').next().unwrap().to_owned()
-    };
-    assert!(reason("total").contains("in use"), "{queries}");
-    assert!(reason("out").starts_with("it was not started: "), "{queries}");
+    // Also when the database is opened again.
+    for _ in 0..2 {
+        let queries = server.psql("SHOW QUERIES");
+        let reason = |name: &str| {
+            let line = queries.lines().find(|line| line.starts_with(&format!("{name}|failed|")));
+            line.unwrap_or_else(|| panic!("{name}: {queries}")).rsplit('|').next().unwrap().to_owned()
+        };
+        assert!(reason("total").contains("in use"), "{queries}");
+        assert!(reason("out").starts_with("it was not started: "), "{queries}");
+        assert!(reason("out").contains("/nowhere"), "{queries}");
+        server.kill();
+        server = Served::start(folder.path());
+    }
     drop(taken);
     let started = server.psql("START MATERIALIZED VIEW total");
     assert!(started.ends_with("START\n") || started.contains("begins now"), "{started}");

@@ -1,5 +1,6 @@
 //! All integration tests of this package in one binary, so that they are linked once.
 
+mod added_columns;
 mod answers;
 mod bad_input;
 mod bad_records;
@@ -16,6 +17,7 @@ mod event_time;
 mod exit_codes;
 mod explosive_expressions;
 mod fetched;
+mod float_of_before;
 mod followed_journals;
 mod full_disk;
 mod functions;
@@ -32,6 +34,7 @@ mod oracle;
 mod outages;
 mod past_state;
 mod processes;
+mod reached_limits;
 mod repair;
 mod replace;
 mod replay;

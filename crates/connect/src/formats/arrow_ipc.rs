@@ -30,16 +30,21 @@ use arrow_schema::{ArrowError, Schema, SchemaRef};
 use tidemill_core::error::Cause;
 
 use super::{BatchReader, Fit};
+use crate::guarded::{GuardedBatches, guarded};
 
 const FILE_MAGIC: &[u8] = b"ARROW1";
 
 /// The columns of the file.
 pub(crate) fn schema(place: &str, mut file: File) -> Result<SchemaRef, Cause> {
-    let schema = if is_file(&mut file)? {
-        FileReader::try_new(BufReader::new(file), None).map(|reader| reader.schema())
-    } else {
-        StreamReader::try_new(BufReader::new(file), None).map(|reader| reader.schema())
-    };
+    let is_file = is_file(&mut file)?;
+    let input = BufReader::new(file);
+    let schema = guarded(|| {
+        if is_file {
+            FileReader::try_new(input, None).map(|reader| reader.schema())
+        } else {
+            StreamReader::try_new(input, None).map(|reader| reader.schema())
+        }
+    });
     schema.map_err(|error| explain(place, &error))
 }
 
@@ -56,21 +61,26 @@ pub(crate) fn open(
     let columns = Some(fit.read.clone());
     let is_file = is_file(&mut file)?;
     let input = BufReader::new(file);
-    let reader: BatchReader = if is_file {
-        Box::new(FileReader::try_new(input, columns).map_err(|error| explain(place, &error))?)
-    } else {
-        Box::new(StreamReader::try_new(input, columns).map_err(|error| explain(place, &error))?)
-    };
-    // The batches of the file may be of any size.
+    let reader = guarded(|| -> Result<BatchReader, ArrowError> {
+        Ok(if is_file {
+            Box::new(FileReader::try_new(input, columns)?)
+        } else {
+            Box::new(StreamReader::try_new(input, columns)?)
+        })
+    });
+    let reader = GuardedBatches::new(reader.map_err(|error| explain(place, &error))?);
+    // The batches of the file may be of any size, and one without columns may have any number of rows: they are cut as they are read.
     let sliced = reader.flat_map(move |batch| {
-        let slices: Vec<_> = match batch {
-            Err(error) => vec![Err(error)],
-            Ok(batch) => (0..batch.num_rows())
-                .step_by(batch_rows)
-                .map(|first| Ok(batch.slice(first, batch_rows.min(batch.num_rows() - first))))
-                .collect(),
+        let (batch, error) = match batch {
+            Ok(batch) => (Some(batch), None),
+            Err(error) => (None, Some(error)),
         };
-        slices
+        let slices = batch.into_iter().flat_map(move |batch| {
+            let rows = batch.num_rows();
+            let firsts = (0..rows).step_by(batch_rows);
+            firsts.map(move |first| Ok(batch.slice(first, batch_rows.min(rows - first))))
+        });
+        slices.chain(error.map(Err))
     });
     Ok((fit, Box::new(sliced)))
 }

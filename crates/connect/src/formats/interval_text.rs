@@ -1,7 +1,8 @@
-//! Intervals as PostgreSQL writes them: `1 year 2 mons -3 days +04:05:06.7`, and as ISO 8601 does: `P1Y2M-3DT4H5M6.7S`.
+//! Intervals as PostgreSQL writes and reads them: `1 year 2 mons -3 days +04:05:06.7`, `3 4:05:06`, `1-2`, `1h30m`, `@ 6 months ago`, and as
+//! ISO 8601 writes them: `P1Y2M-3DT4H5M6.7S`.
 
-/// An interval in units, which Arrow reads, if it is written with colons or as in ISO 8601; `None` if there is nothing to
-/// change, or it is not such an interval.
+/// Returns an interval in units, which Arrow reads, if it is written in another way; `None` if there is nothing to change, or it is
+/// not such an interval.
 ///
 /// ```
 /// use tidemill_connect::formats::interval_in_units;
@@ -19,16 +20,105 @@ pub fn interval_in_units(text: &str) -> Option<String> {
     {
         return iso_in_units(sign, parts);
     }
-    let mut words: Vec<String> = text.split_ascii_whitespace().map(str::to_owned).collect();
-    let is_signed = words.iter().any(|word| word.starts_with('+'));
-    match words.last().filter(|word| word.contains(':')).map(|clock| clock_in_units(clock)) {
-        Some(clock) => *words.last_mut()? = clock?,
-        None if !is_signed => return None,
-        None => {}
+    let given: Vec<&str> = text.split_ascii_whitespace().collect();
+    let (given, is_ago) = match given.as_slice() {
+        [given @ .., ago] if ago.eq_ignore_ascii_case("ago") && !given.is_empty() => (given, true),
+        given => (given, false),
+    };
+    let given = given.strip_prefix(&["@"]).unwrap_or(given);
+    let last = given.len().checked_sub(1)?;
+    let mut words: Vec<String> = Vec::with_capacity(given.len());
+    let mut sign = "";
+    for (at, word) in given.iter().enumerate() {
+        // A sign may stand apart.
+        if ["-", "+"].contains(word) && sign.is_empty() {
+            sign = word;
+            continue;
+        }
+        let word = format!("{}{word}", std::mem::take(&mut sign));
+        let is_before_clock = at + 1 == last && given[last].contains(':');
+        if at == last && word.contains(':') {
+            words.push(clock_in_units(&word)?);
+        } else if let Some(years) = years_in_units(&word) {
+            words.push(years);
+        } else if is_before_clock && is_whole(&word) {
+            words.push(format!("{word} days"));
+        } else if let Some(parts) = compact_in_units(&word) {
+            words.push(parts);
+        } else if let (true, Some(count)) = (is_millennium(&word), words.last_mut()) {
+            *count = format!("{}000", count.parse::<i32>().ok()?);
+            words.push("years".to_owned());
+        } else {
+            words.push(word);
+        }
     }
     // PostgreSQL writes the sign where it changes; Arrow does not know `+`.
-    let words = words.iter().map(|word| word.strip_prefix('+').unwrap_or(word));
-    Some(words.collect::<Vec<_>>().join(" "))
+    let all = words.join(" ");
+    let words = all.split(' ').map(|word| word.strip_prefix('+').unwrap_or(word));
+    let words: Vec<String> = words.map(|word| if is_ago { negated(word) } else { word.to_owned() }).collect();
+    let changed = words.join(" ");
+    let is_same =
+        changed == given.join(" ") && !is_ago && given.len() == text.split_ascii_whitespace().count();
+    (!is_same && sign.is_empty()).then_some(changed)
+}
+
+/// A number of the other sign; a unit as it is.
+fn negated(word: &str) -> String {
+    match word.strip_prefix('-') {
+        Some(number) => number.to_owned(),
+        None if word.starts_with(|char: char| char.is_ascii_digit() || char == '.') => format!("-{word}"),
+        None => word.to_owned(),
+    }
+}
+
+fn without_sign(word: &str) -> (&str, &str) {
+    match word.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", word.strip_prefix('+').unwrap_or(word)),
+    }
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_whole(word: &str) -> bool {
+    is_digits(without_sign(word).1)
+}
+
+/// `1-2`: years and months.
+fn years_in_units(word: &str) -> Option<String> {
+    let (sign, digits) = without_sign(word);
+    let (years, months) =
+        digits.split_once('-').filter(|(years, months)| is_digits(years) && is_digits(months))?;
+    let is_month = months.parse::<u8>().is_ok_and(|months| months < 12);
+    is_month.then(|| format!("{sign}{years} years {sign}{months} months"))
+}
+
+/// `1h30m`: numbers and units without blanks.
+fn compact_in_units(word: &str) -> Option<String> {
+    let (sign, mut rest) = without_sign(word);
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        let number = &rest[..rest.find(|char: char| char.is_ascii_alphabetic())?];
+        let is_number = number.split('.').count() <= 2 && number.split('.').all(is_digits);
+        rest = &rest[number.len()..];
+        let unit = &rest[..rest.find(|char: char| !char.is_ascii_alphabetic()).unwrap_or(rest.len())];
+        rest = &rest[unit.len()..];
+        if !is_number || unit.eq_ignore_ascii_case("e") {
+            return None;
+        }
+        // Only the first number has the sign.
+        let sign = if parts.is_empty() { sign } else { "" };
+        parts.push(format!("{sign}{number} {unit}"));
+    }
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+fn is_millennium(word: &str) -> bool {
+    ["millennium", "millenniums", "millennia", "mil", "mils"]
+        .iter()
+        .any(|unit| word.eq_ignore_ascii_case(unit))
 }
 
 /// `1Y2M-3DT4H5M6.7S`, with a sign for all parts.
@@ -110,7 +200,17 @@ mod tests {
             ("P0D", "0 days"),
             ("PT31377S", "31377 seconds"),
         ];
-        for (text, expected) in cases {
+        let others = [
+            ("1-2", "1 years 2 months"),
+            ("-1-2", "-1 years -2 months"),
+            ("3 4:05:06", "3 days 4 hours 05 minutes 06 seconds"),
+            ("1h30m", "1 h 30 m"),
+            ("6 months ago", "-6 months"),
+            ("@ 1 hour", "1 hour"),
+            ("- 1 day", "-1 day"),
+            ("2 millennia", "2000 years"),
+        ];
+        for (text, expected) in cases.into_iter().chain(others) {
             assert_eq!(interval_in_units(text).as_deref(), Some(expected), "{text}");
         }
         for text in [

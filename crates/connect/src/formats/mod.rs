@@ -49,7 +49,6 @@ pub use decimal_text::decimal_in_digits;
 pub use epoch::with_epoch_unit;
 pub(crate) use fit::{BatchReader, Fit};
 pub use interval_text::interval_in_units;
-pub(crate) use json_rows::outermost_keys;
 pub use own::{DecoderFactory, OwnDecoding};
 pub use parsed_lines::{LineParser, ParsedLines, ParsedRow};
 pub use sql_type::sql_type;

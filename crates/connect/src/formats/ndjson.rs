@@ -169,13 +169,7 @@ impl NdjsonDecoder {
             }
             let bytes = &buffer[line.begin..line.end];
             match self.check(bytes) {
-                Ok(true) => {
-                    if let Some(other_keys) = &mut self.other_keys {
-                        let place = || format!("{}, line {}", self.place, line.number);
-                        other_keys.look(bytes, place, &mut self.faults);
-                    }
-                    lines.push(line);
-                }
+                Ok(true) => lines.push(line),
                 Ok(false) => {}
                 Err(reason) => broken.push((line, reason)),
             }
@@ -233,7 +227,14 @@ impl NdjsonDecoder {
             let bytes = line.of(buffer);
             // The line was checked before.
             let text = std::str::from_utf8(bytes).unwrap_or_default();
-            match self.columns.read(text, &mut rows) {
+            let read = self.columns.read(text, &mut rows);
+            if let Some(other_keys) = &mut self.other_keys {
+                for key in self.columns.take_new_strangers() {
+                    let place = || format!("{}, line {}", self.place, line.number);
+                    other_keys.report(&key, place, &mut self.faults);
+                }
+            }
+            match read {
                 Ok(has_columns) => {
                     kept.push(*line);
                     if !has_columns {
@@ -364,7 +365,8 @@ impl RecordDecoder for NdjsonDecoder {
     }
 
     fn report_other_keys(&mut self) {
-        self.other_keys = Some(OtherKeys::new(&self.declared));
+        self.other_keys = Some(OtherKeys::default());
+        self.columns.keep_new_strangers();
     }
 
     fn keep_row_lines(&mut self) {

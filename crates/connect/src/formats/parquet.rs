@@ -32,10 +32,11 @@ use parquet::errors::ParquetError;
 use tidemill_core::error::Cause;
 
 use super::{BatchReader, Fit};
+use crate::guarded::{GuardedBatches, guarded};
 
 /// Opens the file: returns its columns and its number of rows.
 fn builder(place: &str, file: File) -> Result<ParquetRecordBatchReaderBuilder<File>, Cause> {
-    ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| explain(place, &error))
+    guarded(|| ParquetRecordBatchReaderBuilder::try_new(file)).map_err(|error| explain(place, &error))
 }
 
 /// The columns of the file.
@@ -54,8 +55,9 @@ pub(crate) fn open(
     let builder = builder(place, file)?;
     let fit = Fit::new(place, builder.schema(), declared, projection)?;
     let mask = ProjectionMask::roots(builder.parquet_schema(), fit.read.iter().copied());
-    let reader = builder.with_projection(mask).with_batch_size(batch_rows).build();
-    Ok((fit, Box::new(reader.map_err(|error| explain(place, &error))?)))
+    let reader = guarded(|| builder.with_projection(mask).with_batch_size(batch_rows).build());
+    let reader = reader.map_err(|error| explain(place, &error))?;
+    Ok((fit, Box::new(GuardedBatches::new(Box::new(reader)))))
 }
 
 fn explain(place: &str, error: &ParquetError) -> Cause {

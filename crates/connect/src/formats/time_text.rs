@@ -22,6 +22,11 @@ pub(super) struct TimeText<'a> {
 impl<'a> TimeText<'a> {
     /// Takes a text apart; `None` if it is not a time.
     pub(super) fn parse(text: &'a str) -> Option<TimeText<'a>> {
+        TimeText::in_digits(text).or_else(|| TimeText::in_words(text))
+    }
+
+    /// A time in digits, as ISO 8601 and its relatives have it.
+    fn in_digits(text: &'a str) -> Option<TimeText<'a>> {
         let mut rest = Rest(text.as_bytes());
         let (day, is_basic) = rest.date()?;
         if rest.0.is_empty() {
@@ -36,6 +41,76 @@ impl<'a> TimeText<'a> {
         let (second, nanosecond) = rest.clock()?;
         let zone = text[text.len() - rest.0.len()..].trim_ascii();
         Some(TimeText { day, second, nanosecond, zone })
+    }
+
+    /// Returns whether a time is written in digits.
+    pub(super) fn is_in_digits(text: &str) -> bool {
+        TimeText::in_digits(text).is_some()
+    }
+
+    /// A date whose month is a word, or with slashes or periods behind the year: `31 Jan 2026 12:30`, `January 31, 2026`,
+    /// `Sat Jan 31 12:30:05 2026`, `2026-Jan-31`, `2026/01/31`. Which of `01/02/2026` is the month, nobody knows.
+    fn in_words(text: &'a str) -> Option<TimeText<'a>> {
+        let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+        let (first, rest) = words.split_first()?;
+        // Everything but the clock and the zone is the date.
+        let place_of_clock = rest.iter().position(|word| word.contains(':')).map(|at| at + 1);
+        let is_year = |word: &str| word.len() == 4 && word.bytes().all(|byte| byte.is_ascii_digit());
+        let mut parts: Vec<&str> = Vec::new();
+        let mut behind = place_of_clock.map_or(words.len(), |at| at + 1);
+        for word in &words[..place_of_clock.unwrap_or(words.len())] {
+            parts.extend(word.split(['-', '/', '.']));
+        }
+        // The year of `ctime`.
+        if let Some(year) = words.get(behind).filter(|year| is_year(year) && parts.len() <= 3) {
+            parts.push(year);
+            behind += 1;
+        }
+        if !first.starts_with(|char: char| char.is_ascii_digit()) && parts.len() == 4 && is_weekday(parts[0])
+        {
+            parts.remove(0);
+        }
+        let [a, b, c] = <[&str; 3]>::try_from(parts).ok()?;
+        let (year, month, day) = if is_year(a) {
+            (a, month_of(b).or_else(|| number_of(b))?, c)
+        } else if let Some(month) = month_of(a) {
+            (c, month, b)
+        } else {
+            (c, month_of(b)?, a)
+        };
+        let day = days(number_of(year).filter(|_| is_year(year))?, month, number_of(day)?)?;
+        let mut time = TimeText { day, second: 0, nanosecond: 0, zone: "" };
+        if let Some(at) = place_of_clock {
+            // With `PM`, which may stand apart.
+            let is_half = |word: &&&str| word.eq_ignore_ascii_case("am") || word.eq_ignore_ascii_case("pm");
+            let half = words.get(behind).filter(is_half);
+            let clock = half.map_or_else(|| words[at].to_owned(), |half| format!("{} {half}", words[at]));
+            let mut rest = Rest(clock.as_bytes());
+            (time.second, time.nanosecond) = rest.clock()?;
+            // A zone may follow without a blank.
+            time.zone = if half.is_none() { &words[at][words[at].len() - rest.0.len()..] } else { "" };
+            behind += usize::from(half.is_some());
+        }
+        match &words[behind.min(words.len())..] {
+            [] => Some(time),
+            [zone] if place_of_clock.is_some() && time.zone.is_empty() => Some(TimeText { zone, ..time }),
+            _ => None,
+        }
+    }
+
+    /// Returns the nanoseconds since midnight of a time of day: that behind a date counts, and a zone does not.
+    pub(super) fn of_day(text: &str) -> Option<i64> {
+        let text = text.trim_ascii();
+        let clock = text.strip_prefix(['T', 't']).unwrap_or(text);
+        let mut rest = Rest(clock.as_bytes());
+        let (second, nanosecond) = match rest.clock() {
+            Some(found) if is_zone(rest.0) => found,
+            _ => {
+                let time = TimeText::parse(text).filter(|_| text.contains(':'))?;
+                (time.second, time.nanosecond)
+            }
+        };
+        Some(second * 1_000_000_000 + i64::from(nanosecond))
     }
 
     /// Returns the seconds since 1970, and the nanoseconds within the second; `zone` is that of times without one.
@@ -53,6 +128,50 @@ impl<'a> TimeText<'a> {
         };
         Some((seconds, self.nanosecond))
     }
+}
+
+/// Whether nothing follows a clock, or a zone.
+fn is_zone(rest: &[u8]) -> bool {
+    match rest.trim_ascii() {
+        [] | b"Z" | b"z" => true,
+        zone => {
+            offset(zone).is_some() || std::str::from_utf8(zone).is_ok_and(|zone| zone.parse::<Tz>().is_ok())
+        }
+    }
+}
+
+fn number_of(digits: &str) -> Option<i64> {
+    digits.parse().ok().filter(|_| digits.len() <= 4 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
+const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+/// Whether a word is a name, or its first three letters.
+fn is_short_for(name: &str, word: &str) -> bool {
+    (word.len() == 3 || word.len() == name.len()) && name[..word.len()].eq_ignore_ascii_case(word)
+}
+
+fn month_of(word: &str) -> Option<i64> {
+    MONTHS.iter().position(|name| is_short_for(name, word)).map(|at| at as i64 + 1)
+}
+
+fn is_weekday(word: &str) -> bool {
+    WEEKDAYS.iter().any(|name| is_short_for(name, word))
 }
 
 /// The seconds since 1970 of a local time. Where clocks are set back, an hour comes twice, and the second one is meant; where
@@ -144,7 +263,10 @@ impl Rest<'_> {
         let (mut second, mut nanosecond) = (0, 0);
         if has_second {
             // A leap second is the first one of the next minute.
-            second = self.pair().filter(|second| *second <= 60)?;
+            second = self.number(2)?.0;
+            if second > 60 {
+                return None;
+            }
             if self.passes(b'.') {
                 nanosecond = self.fraction()?;
             }
@@ -237,6 +359,16 @@ mod tests {
             ("2026-01-31 12:30:00 -03:30", noon + 12_600),
             ("2026-01-31", noon - 45_000),
             ("2026-1-31", noon - 45_000),
+            ("2026-01-31 12:30:5", noon + 5),
+            ("2026/01/31 12:30", noon),
+            ("Jan 31 2026 12:30", noon),
+            ("Jan 31, 2026", noon - 45_000),
+            ("31 January 2026 12:30:05", noon + 5),
+            ("Sat Jan 31 12:30:05 2026", noon + 5),
+            ("2026-Jan-31", noon - 45_000),
+            ("31 Jan 2026 1:30 pm", noon + 3600),
+            ("31 Jan 2026 12:30+02", noon - 7200),
+            ("31 Jan 2026 12:30 UTC", noon),
         ];
         for (text, seconds) in written {
             assert_eq!(point(text, "+00:00"), Some((seconds, 0)), "{text}");
@@ -272,7 +404,6 @@ mod tests {
             "2026-01-31 24:00:01",
             "2026-01-31 12:60",
             "2026-01-31 12:30:61",
-            "2026-01-31 12:30:5",
             "2026-01-31X12:30",
             "2026-01-31 12:30:05.",
             "2026-01-31 13:30 pm",
@@ -282,6 +413,14 @@ mod tests {
             "2026-01-31é",
             "12026-01-31",
             "2026-01-31 12:30Zz",
+            "01/31/2026",
+            "31.01.2026",
+            "Jan 31",
+            "31 Foo 2026",
+            "Jan 32 2026",
+            "31 Jan 26",
+            "Jan 31 2026 12:30 UTC UTC",
+            "Mon Tue 31 2026",
         ] {
             assert_eq!(point(text, "+00:00"), None, "{text}");
         }

@@ -82,16 +82,18 @@ pub(crate) fn parse_date(text: &str) -> Option<i32> {
     }
 }
 
-/// A time of day in nanoseconds since midnight: `12:30`, `12:30:05.5`. A bare number is rejected: nobody could tell
+/// A time of day in nanoseconds since midnight: `12:30`, `12:30:05.5`, `1:30 pm`. A bare number is rejected: nobody could tell
 /// whether it counts hours, seconds or nanoseconds.
 pub(crate) fn parse_time(text: &str) -> Option<i64> {
     // A leap second at the end of a day would be a time of the next one.
-    string_to_time_nanoseconds(text).ok().filter(|time| *time < 86_400 * NANOSECONDS)
+    let time = string_to_time_nanoseconds(text).ok().or_else(|| TimeText::of_day(text));
+    time.filter(|time| *time < 86_400 * NANOSECONDS && text.contains(':'))
 }
 
 /// Whether a text is a date.
 pub(crate) fn is_date(text: &str) -> bool {
-    let is_written_out = (8..=10).contains(&text.len()) && text.contains('-');
+    let is_in_digits = || text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let is_written_out = (8..=10).contains(&text.len()) && text.contains('-') && is_in_digits();
     is_written_out && parse_date(text).is_some()
 }
 
@@ -108,9 +110,9 @@ pub fn timestamp_ns(text: &str) -> Option<i64> {
     TimestampParser::new(None).ok()?.nanoseconds(text)
 }
 
-/// Whether a text is a time that fits into nanoseconds.
+/// Whether a text is a time that fits into nanoseconds. A column of dates in words stays one of texts.
 pub(crate) fn is_timestamp(text: &str) -> bool {
-    timestamp_ns(text).is_some()
+    TimeText::is_in_digits(text) && timestamp_ns(text).is_some()
 }
 
 /// The usual form of a time, `2026-01-31T23:59:59[.123][Z]`, read quickly.

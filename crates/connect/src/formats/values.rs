@@ -200,14 +200,17 @@ fn booleans(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-/// `true`, `t`, `1`, `false`, `f`, `0`, in any case.
+/// Returns a truth value as PostgreSQL reads it: `1`, `0`, `on`, and a beginning of `true`, `false`, `yes`, `no` and `off`, in any case.
 pub(crate) fn parse_boolean(text: &str) -> Option<bool> {
-    match text {
-        "1" => Some(true),
-        "0" => Some(false),
-        _ if text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("t") => Some(true),
-        _ if text.eq_ignore_ascii_case("false") || text.eq_ignore_ascii_case("f") => Some(false),
-        _ => None,
+    let begins = |whole: &str, least: usize| {
+        text.len() >= least && whole.get(..text.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(text))
+    };
+    if text == "1" || begins("true", 1) || begins("yes", 1) || text.eq_ignore_ascii_case("on") {
+        Some(true)
+    } else if text == "0" || begins("false", 1) || begins("no", 1) || begins("off", 2) {
+        Some(false)
+    } else {
+        None
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which journaled rows a query may have failed over, as far as the failure tells.
 
-use tidemill_core::RefusedRow;
 use tidemill_core::error::{Cause, Fault};
+use tidemill_core::{RefusedRow, StateLimit};
 use tidemill_flow::Failure;
 use tidemill_journal::{CutJournal, Positions, Skips, SnapshotFolder};
 
@@ -72,5 +72,5 @@ impl Suspects {
 }
 
 fn is_due_to_rows(cause: &Cause) -> bool {
-    matches!(cause.fault, Fault::User | Fault::Bug)
+    matches!(cause.fault, Fault::User | Fault::Bug) || StateLimit::of(cause).is_some()
 }

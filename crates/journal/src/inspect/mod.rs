@@ -405,8 +405,13 @@ pub fn records_on(medium: Box<dyn Medium>, folder: &Path, stream: &str, from: u6
         };
         return Err(Cause::user(text));
     };
-    let schema = schema_of(&head).map_err(|reason| damaged(walk.path(), 0, reason))?;
-    Ok(Records::new(walk, schema, from))
+    // Those of today, which older segments may lack.
+    let newest = walk.newest_head()?;
+    let schema = schema_of(&newest).map_err(|reason| damaged(walk.path(), 0, reason))?;
+    let decoder =
+        RowDecoder::new(schema.clone(), schema).and_then(|decoder| decoder.of_segment(&head.identity));
+    let decoder = decoder.map_err(|reason| damaged(walk.path(), 0, reason))?;
+    Ok(Records::new(walk, decoder, from))
 }
 
 /// The logged cuts in order, up to one that is torn or being written.
@@ -468,7 +473,7 @@ fn schema_of(head: &SegmentHead) -> Result<SchemaRef, String> {
 }
 
 fn decoder_of(head: &SegmentHead) -> Result<RowDecoder, String> {
-    schema_of(head).map(|schema| RowDecoder::new(schema.clone(), schema))
+    schema_of(head).and_then(|schema| RowDecoder::new(schema.clone(), schema))
 }
 
 fn open_segment(medium: &dyn Medium, folder: &Path, first: u64) -> Result<(SegmentHead, Scan), Cause> {

@@ -11,7 +11,6 @@ use crate::stream::Record;
 /// The records of a stream; see [`records`](super::records()).
 pub struct Records {
     walk: SegmentWalk,
-    schema: SchemaRef,
     decoder: RowDecoder,
     from: u64,
     checksum: Option<u32>,
@@ -19,9 +18,9 @@ pub struct Records {
 }
 
 impl Records {
-    pub(super) fn new(walk: SegmentWalk, schema: SchemaRef, from: u64) -> Records {
-        let decoder = RowDecoder::new(schema.clone(), schema.clone());
-        Records { walk, schema, decoder, from, checksum: None, failed: false }
+    /// The decoder is that of the segment with which the walk begins.
+    pub(super) fn new(walk: SegmentWalk, decoder: RowDecoder, from: u64) -> Records {
+        Records { walk, decoder, from, checksum: None, failed: false }
     }
 
     /// Reads what is written from now on, too: after `None`, there may be a next record later.
@@ -52,13 +51,17 @@ impl Records {
         self.checksum
     }
 
-    /// The columns of the stream, as they were journaled.
+    /// The columns of the stream, as they are journaled now. Rows that were written before it got one of them are NULL there.
     pub fn schema(&self) -> SchemaRef {
-        self.schema.clone()
+        self.decoder.schema()
     }
 
     fn record(&mut self) -> Result<Option<Record>, Cause> {
         while let Some(found) = self.walk.next()? {
+            if let Some(head) = self.walk.take_entered() {
+                let decoder = self.decoder.of_segment(&head.identity);
+                self.decoder = decoder.map_err(|reason| damaged(self.walk.path(), 0, reason))?;
+            }
             if found.head.end() <= self.from {
                 continue;
             }

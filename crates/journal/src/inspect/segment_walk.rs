@@ -17,6 +17,8 @@ pub(super) struct SegmentWalk {
     scan: Scan,
     /// Whether what is written to the newest segment meanwhile is read, too.
     follows: bool,
+    /// The head of a segment that it has come to.
+    entered: Option<SegmentHead>,
 }
 
 impl SegmentWalk {
@@ -29,7 +31,18 @@ impl SegmentWalk {
         let first = segments(&*medium, &folder)?.into_iter().rev().find(|first| *first <= from);
         let Some(first) = first else { return Ok(None) };
         let (head, scan) = open_segment(&*medium, &folder, first)?;
-        Ok(Some((head, SegmentWalk { medium, folder, scan, follows: false })))
+        Ok(Some((head, SegmentWalk { medium, folder, scan, follows: false, entered: None })))
+    }
+
+    /// The head of the newest segment.
+    pub fn newest_head(&self) -> Result<SegmentHead, Cause> {
+        let newest = segments(&*self.medium, &self.folder)?.last().copied().unwrap_or_default();
+        Ok(open_segment(&*self.medium, &self.folder, newest)?.0)
+    }
+
+    /// The head of a segment that it has come to since this was asked last.
+    pub fn take_entered(&mut self) -> Option<SegmentHead> {
+        self.entered.take()
     }
 
     /// The file that is being read.
@@ -74,7 +87,8 @@ impl SegmentWalk {
                 self.removed(next)
             });
         }
-        self.scan = open_segment(&*self.medium, &self.folder, next)?.1;
+        let (head, scan) = open_segment(&*self.medium, &self.folder, next)?;
+        (self.scan, self.entered) = (scan, Some(head));
         Ok(true)
     }
 

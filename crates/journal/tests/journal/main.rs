@@ -10,3 +10,4 @@ mod power_loss;
 mod removed;
 mod support;
 mod views;
+mod widened;

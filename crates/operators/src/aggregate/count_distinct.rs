@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, ListArray, UInt64Ar
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field, FieldRef};
 use arrow_select::filter::filter;
-use tidemill_core::Cause;
+use tidemill_core::{Cause, StateLimit};
 
 use super::selection::selected;
 use super::{Accumulator, Aggregate, Retractable, retract, wrong_type};
@@ -127,7 +127,7 @@ impl Distinct {
         if self.members.len() <= self.values_max {
             Ok(())
         } else {
-            Err(Cause::resource(format!(
+            Err(StateLimit::MAX_GROUPS.reached(format!(
                 "count(distinct) keeps more than {} values in one partition; use an approximate count, or \
                  raise max_groups",
                 self.values_max

@@ -15,7 +15,7 @@ mod texts;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
-use tidemill_core::Cause;
+use tidemill_core::{Cause, StateLimit};
 
 use dictionary::DictionaryTable;
 use integers::IntegerTable;
@@ -176,7 +176,7 @@ impl Groups {
 
 /// The error for more groups than allowed.
 pub(crate) fn too_many_groups(groups_max: usize) -> Cause {
-    Cause::resource(format!(
+    StateLimit::MAX_GROUPS.reached(format!(
         "more than {groups_max} groups in one partition; group by fewer values, close windows sooner, or \
          raise max_groups"
     ))

@@ -10,8 +10,8 @@ use crate::support::{Answered, PATIENCE, answered, send, serve_http, start, wait
 use arrow_ipc::reader::StreamReader;
 use serde_json::Value;
 use tidemill_server::{HttpOptions, HttpServer};
-use tidemill_service::Runtime;
-use tidemill_sql::Planner;
+use tidemill_service::{Runtime, Session};
+use tidemill_sql::{Planner, parse};
 
 const ENDLESS: &str = "SELECT value FROM sequence(rate => 1000)";
 
@@ -321,4 +321,40 @@ fn the_catalogue_and_the_stores_are_told() {
     assert!(count(newest).body.contains("{\"n\":50}"));
     let early = HttpServer::start("127.0.0.1:0".parse().unwrap(), HttpOptions::default()).unwrap();
     assert_eq!(support::get(early.address(), "/api/stores").status, 503);
+}
+
+/// What psql prints as NOTICE.
+#[test]
+fn notices_are_told_in_each_format() {
+    let runtime = Runtime::new(Planner::new());
+    start(&runtime, "v", "CREATE MATERIALIZED VIEW v AS SELECT value FROM sequence(rate => 1000)");
+    let server = serve_http(&runtime, HttpOptions::default());
+    wait_until("it has rows", || !ask(&server, "/query", "", "SELECT * FROM v LIMIT 1").body.is_empty());
+    let stop = &parse("STOP MATERIALIZED VIEW v", "test").unwrap()[0];
+    Session::new(&runtime).execute(stop).unwrap();
+    let raw = |request: &str| {
+        let mut bytes = Vec::new();
+        open(server.address(), request).read_to_end(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    for accept in ["", "text/csv", "application/json", "application/vnd.apache.arrow.stream"] {
+        let answer = raw(&request("/query", accept, "SELECT count(*) AS n FROM v"));
+        let (head, _) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.contains("x-tidemill-notice: 'v' is stopped; its rows are those after cycle "),
+            "{answer}"
+        );
+    }
+    let document = ask(&server, "/query", "application/json", "SELECT count(*) AS n FROM v");
+    let document: Value = serde_json::from_str(&document.body).unwrap();
+    assert!(document["notices"][0].as_str().unwrap().starts_with("'v' is stopped"), "{document}");
+    let without = ask(&server, "/query", "application/json", "SELECT 1 AS n");
+    assert!(!without.body.contains("notices"), "{}", without.body);
+    // What is known only at the end follows the rows.
+    let failing = "SELECT 10 / (value - 1) AS n FROM sequence(count => 3)";
+    let answer = raw(
+        &request("/query", "", failing).replace("Connection: close", "TE: trailers\r\nConnection: close")
+    );
+    let (_, after_head) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(after_head.contains("x-tidemill-notice: 1 row could not be used and is left out"), "{answer}");
 }

@@ -128,13 +128,12 @@ fn rows_enter_when_their_transaction_is_committed() {
         client.batch_execute("COMMIT").await.unwrap();
         client.batch_execute(&insert(6)).await.unwrap();
         expect(&client, "SELECT vehicle FROM seen ORDER BY vehicle", &["2", "4", "6"]).await;
-        // Too much waits for the end.
+        // What is too much for memory waits in a file.
         client.batch_execute("BEGIN").await.unwrap();
         let large = "INSERT INTO reports (vehicle, note)
             SELECT v, repeat('x', 9000000) FROM (VALUES (1), (2), (3), (4)) AS t (v)";
         client.batch_execute(large).await.unwrap();
-        let told = refused(&client, large).await;
-        assert!(told.starts_with("54000 a transaction inserts at most 67108864 bytes"), "{told}");
+        client.batch_execute(large).await.unwrap();
         client.batch_execute("ROLLBACK").await.unwrap();
         expect(&client, "SELECT count(*) FROM seen", &["3"]).await;
     });

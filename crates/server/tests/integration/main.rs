@@ -1,5 +1,6 @@
 //! All integration tests of this package in one binary, so that they are linked once.
 
+mod catalogue_statements;
 mod clients;
 mod console;
 mod copy;
@@ -23,6 +24,7 @@ mod sessions;
 mod shown_stores;
 mod subscribe;
 mod support;
+mod tables;
 mod tls;
 mod users;
 mod websocket;

@@ -198,3 +198,38 @@ fn a_stopped_view_says_so_to_whoever_reads_it() {
     assert!(done.is_empty() && error.contains("its sources keep no rows"), "{done}{error}");
     assert!(error.contains("LINE 1: ALTER MATERIALIZED VIEW ticks"), "{error}");
 }
+
+/// Every command of psql that describes something, and those that show a definition.
+const COMMANDS: &str = "\
+    \\d \\d+ \\dS \\da \\da+ \\dA \\dA+ \\dAc \\dAf \\dAo \\dAp \\db \\db+ \\dc \\dc+ \\dconfig \\dC \
+    \\dC+ \\dd \\dD \\dD+ \\ddp \\dE \\dE+ \\des \\det \\deu \\dew \\df \\df+ \\dfa \\dfn \\dfp \\dft \
+    \\dfw \\dF \\dF+ \\dFd \\dFp \\dFt \\dg \\di \\di+ \\dl \\dL \\dL+ \\dm \\dm+ \\dn \\dn+ \\do \\dO \
+    \\dO+ \\dp \\dP \\dP+ \\drds \\dRp \\dRp+ \\dRs \\dRs+ \\ds \\ds+ \\dt \\dt+ \\dT \\dT+ \\du \\du+ \
+    \\dv \\dv+ \\dx \\dx+ \\dX \\dX+ \\dy \\dy+ \\l \\l+ \\z \\conninfo \\encoding";
+
+#[test]
+fn every_command_that_describes_something_is_answered() {
+    let server = serve();
+    let definitions = "CREATE TABLE kept (id BIGINT NOT NULL, note TEXT);
+        CREATE MATERIALIZED VIEW newest PRIMARY KEY (id) AS SELECT id, note FROM kept_rows;
+        CREATE VIEW shown AS SELECT id FROM newest";
+    let mut commands = vec![definitions];
+    commands.extend(COMMANDS.split_whitespace());
+    commands.extend([
+        "\\d kept",
+        "\\d+ newest",
+        "\\d+ shown",
+        "\\d newest_pkey",
+        "\\dt public.k*",
+        "\\sv shown",
+    ]);
+    let Some(output) = psql(&server, &["-A", "-t"], &commands) else { return };
+    let wrong: Vec<&str> =
+        std::str::from_utf8(&output.stderr).unwrap().lines().filter(|line| line.contains("ERROR")).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let told = text(&output.stdout);
+    for line in ["public|kept|table|me", "public|newest|materialized view|me", "note|text||| "] {
+        assert!(told.contains(line.trim_end()), "{line} is not in {told}");
+    }
+    assert!(told.contains("SELECT id FROM newest"), "{told}");
+}

@@ -158,9 +158,11 @@ impl CatalogStore {
     ///
     /// The `announced` query starts again with the database from here on, even if the process is killed before it has started. It
     /// is left out if its output exists already.
+    ///
+    /// If it `keeps_views`, all views mean what they meant: their rows are read as before.
     pub fn define<T>(
         &self,
-        announced: Option<StartedQuery>,
+        (announced, keeps_views): (Option<StartedQuery>, bool),
         mut plan: impl FnMut(Catalog) -> Result<(T, Catalog), Error>,
         mut check: impl FnMut(&Catalog, &Catalog) -> Result<Vec<String>, Cause>,
     ) -> Result<(T, Vec<String>), Error> {
@@ -190,6 +192,9 @@ impl CatalogStore {
             }
             stopped.iter().for_each(|query| log.forget(query));
             let mut versions = self.versions.lock();
+            if keeps_views {
+                versions.views.values_mut().for_each(|view| *view = next.own_view(view));
+            }
             versions.defined = next;
             self.plans.begin(versions.attach());
             return Ok((defined, stopped));
@@ -220,9 +225,13 @@ impl CatalogStore {
     }
 
     /// Records that a query which was announced has not started, and does not start with the database.
-    pub fn withdraw(&self, name: &str) -> Result<(), Cause> {
+    pub fn withdraw(&self, name: &str, why: &str) -> Result<(), Cause> {
         let mut log = self.log.lock();
-        if log.announced.contains_key(name) { log.end(name) } else { Ok(()) }
+        if log.announced.contains_key(name) {
+            log.log.append(&CatalogRecord::NotStarted(name.to_owned(), why.to_owned()))?;
+            log.forget(name);
+        }
+        Ok(())
     }
 
     /// Makes the next version, in which a definition is replaced, and a query that runs already takes the place of the one that

@@ -17,6 +17,7 @@ const USER: u8 = 3;
 const USER_DROPPED: u8 = 4;
 const REPLACED: u8 = 5;
 const STOPPED: u8 = 6;
+const NOT_STARTED: u8 = 7;
 
 /// One record of a catalogue's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,9 @@ pub enum CatalogRecord {
     Started(StartedQuery),
     /// The query of this name has written everything, was dropped, or was forgotten: it does not run again.
     Ended(String),
+    /// The query of this name, which was announced with its definition, could not be started, for this reason: it does not run again
+    /// until it is started.
+    NotStarted(String, String),
     /// The query of this name is stopped from here on, until it is started again.
     Stopped(String),
     /// A definition, and the query that runs by its name from here on, in the place of another one if there was one.
@@ -103,6 +107,11 @@ impl CatalogRecord {
                 head(ENDED);
                 bytes.put_bytes(name.as_bytes());
             }
+            CatalogRecord::NotStarted(name, why) => {
+                head(NOT_STARTED);
+                bytes.put_bytes(name.as_bytes());
+                bytes.put_bytes(why.as_bytes());
+            }
             CatalogRecord::Stopped(name) => {
                 head(STOPPED);
                 bytes.put_bytes(name.as_bytes());
@@ -146,6 +155,7 @@ fn taken(fields: &mut Fields<'_>) -> Result<CatalogRecord, Malformed> {
         }
         ENDED => fields.text().map(CatalogRecord::Ended),
         STOPPED => fields.text().map(CatalogRecord::Stopped),
+        NOT_STARTED => Ok(CatalogRecord::NotStarted(fields.text()?, fields.text()?)),
         USER => {
             let (name, role) = (fields.text()?, fields.text()?);
             let role: Role = role.parse().map_err(|_| Malformed)?;
@@ -178,6 +188,7 @@ mod tests {
             CatalogRecord::Replaced(Arc::new(definition.clone()), started),
             CatalogRecord::Ended(String::new()),
             CatalogRecord::Stopped("q".to_owned()),
+            CatalogRecord::NotStarted("q".to_owned(), "no such folder".to_owned()),
             CatalogRecord::User(User {
                 name: "ada".to_owned(),
                 role: Role::Owner,

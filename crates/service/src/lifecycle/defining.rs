@@ -37,7 +37,9 @@ impl Runtime {
             let ended = outputs.iter().map(|output| self.queries_that_end_with(output));
             ended.collect::<Result<Vec<_>, _>>().map(|ended| ended.concat())
         };
-        let (defined, ended) = self.catalog_store().define(announced, plan, check)?;
+        // What reads a source that gets columns means what it meant.
+        let keeps_views = matches!(kind, StatementKind::AddColumns(_));
+        let (defined, ended) = self.catalog_store().define((announced, keeps_views), plan, check)?;
         for name in &ended {
             let entry = self.entries().remove(name);
             if let Some(Entry::Started(query)) = entry {

@@ -114,13 +114,21 @@ impl Runtime {
         clock: DatabaseClock,
     ) -> Result<(Runtime, Started), Cause> {
         let (mut definitions, mut started, mut users) = (Vec::new(), Starts::default(), Users::new());
+        let mut not_started = BTreeMap::new();
         for record in log.read()? {
             match record {
                 CatalogRecord::Definition(definition) => {
                     started.end_with(&definition);
                     definitions.push(definition);
                 }
-                CatalogRecord::Started(query) => started.add(query, true),
+                CatalogRecord::Started(query) => {
+                    not_started.remove(&query.name);
+                    started.add(query, true);
+                }
+                CatalogRecord::NotStarted(name, why) => {
+                    started.queries.remove(&name);
+                    not_started.insert(name, why);
+                }
                 CatalogRecord::Replaced(definition, query) => {
                     definitions.push(definition);
                     started.add(query, false);
@@ -131,8 +139,10 @@ impl Runtime {
                 CatalogRecord::UserDropped(name) => drop(users.remove(&name)),
             }
         }
+        planner.set_journaled_columns(clock.journaled_columns()?);
         planner.replay(&definitions)?;
         let runtime = Runtime::with(planner, log, users, clock);
+        runtime.note_not_started(not_started);
         // Wherever the next process is started, they mean the same.
         if let Ok(folder) = std::env::current_dir() {
             runtime.set_paths_in(folder);

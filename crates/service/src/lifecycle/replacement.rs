@@ -420,7 +420,7 @@ fn clock_name(name: &str, folder: Option<&Path>) -> String {
 
 fn cause_of(error: Error) -> Cause {
     match error {
-        Error::Query(cause) => cause,
+        Error::Query(cause) | Error::NotAllowed(cause) => cause,
         Error::Statement(error) => Cause::user(error.to_string()),
     }
 }

@@ -1,5 +1,6 @@
 //! Views with parts at gateways: where they run, and when they end.
 
+use std::collections::BTreeSet;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::Arc;
@@ -125,6 +126,21 @@ impl Runtime {
             })?;
         }
         Ok(())
+    }
+
+    /// Gateways that have views over a source follow its definition.
+    /// If the statement is cancelled meanwhile, or one fails, that one follows with the next definition.
+    pub(crate) fn apply_at_gateways(&self, source: &str, is_cancelled: &dyn Fn() -> bool) {
+        let (Some(gateways), catalog) = (self.gateways(), self.defined_catalog()) else { return };
+        let outputs = catalog.outputs_over(source);
+        let names: BTreeSet<String> =
+            outputs.iter().flat_map(|output| catalog.gateways_of(output).to_vec()).collect();
+        for (name, gateway) in gateways.running().into_iter().filter(|(name, _)| names.contains(name)) {
+            let applied = gateway.apply(is_cancelled, |version| self.records_for_gateway(version, []));
+            if let Err(cause) = applied {
+                tracing::warn!(gateway = name, %cause, "a gateway could not follow the catalogue yet");
+            }
+        }
     }
 
     /// The views at gateways that were dropped end there, and gateways without views end.

@@ -234,6 +234,11 @@ impl Runtime {
         unknown.map(|output| (output.to_owned(), format!("it was not started: {}", why(output)))).collect()
     }
 
+    /// Why queries that the log says not to start could not be started when they were defined.
+    pub(crate) fn note_not_started(&self, reasons: BTreeMap<String, String>) {
+        self.shared.not_started.lock().extend(reasons);
+    }
+
     pub(crate) fn changes(&self) -> &Changes {
         &self.shared.changes
     }
@@ -464,7 +469,7 @@ impl Runtime {
     /// If the log cannot keep that.
     pub fn withdraw(&self, name: &str, why: &str) -> Result<(), Cause> {
         self.shared.not_started.lock().insert(name.to_owned(), why.to_owned());
-        self.shared.catalog.withdraw(name)
+        self.shared.catalog.withdraw(name, why)
     }
 
     /// Forgets a query that has ended, with its outcome. It does not start again by itself. The rows of its views stay

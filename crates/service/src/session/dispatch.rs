@@ -19,7 +19,15 @@ impl Session {
     /// The error, with its place.
     pub fn execute(&mut self, statement: &Statement) -> Result<Reply, Error> {
         self.has_defined = false;
+        if let Some(added) = self.as_added_columns(statement) {
+            return self.execute(&added);
+        }
         match &statement.kind {
+            StatementKind::AddColumns(add) => {
+                let done = self.add_columns(statement, add)?;
+                self.has_defined = true;
+                Ok(Reply::Done(done))
+            }
             StatementKind::CreateSource(_)
             | StatementKind::CreateTable(_)
             | StatementKind::CreateFunction(_)
@@ -61,8 +69,18 @@ impl Session {
         self.reply(planned)
     }
 
+    /// Returns the statement that gives a source columns, if a definition that replaces it does no more than that.
+    fn as_added_columns(&mut self, statement: &Statement) -> Option<Statement> {
+        let StatementKind::CreateSource(create) = &statement.kind else { return None };
+        if !create.or_replace {
+            return None;
+        }
+        self.planner.set_catalog(self.runtime.defined_catalog());
+        self.planner.as_added_columns(statement)
+    }
+
     /// Makes the next version of the catalogue.
-    fn define(&mut self, statement: &Statement) -> Result<Reply, Error> {
+    pub(super) fn define(&mut self, statement: &Statement) -> Result<Reply, Error> {
         self.runtime.check_gateways(statement)?;
         let announced = if self.runs_definitions {
             announced(&statement.kind, &self.runtime, self.planner.settings(), self.is_strict)
@@ -108,6 +126,6 @@ impl Session {
     /// # Errors
     /// If it would open a source that the session may not open.
     pub(super) fn reply(&self, planned: Planned) -> Result<Reply, Error> {
-        planned.with_query(|prepared| Ok(query(self, *prepared)?))
+        planned.with_query(|prepared| query(self, *prepared))
     }
 }

@@ -4,19 +4,19 @@
 use tidemill_engine::Cause;
 use tidemill_sql::Prepared;
 
-use crate::Session;
 use crate::runtime::planned_query::Query;
+use crate::{Error, Session};
 
 /// Returns a planned query, which can be started.
 ///
 /// # Errors
 /// If it would open a source that the session may not open.
-pub(super) fn query(session: &Session, prepared: Prepared) -> Result<Query, Cause> {
+pub(super) fn query(session: &Session, prepared: Prepared) -> Result<Query, Error> {
     let (cancellation, unread) = (session.cancellation(), session.unread_rows());
     let live = prepared.live_sources(session.runtime().clock());
     let unopened = live.iter().find(|(_, is_read)| !is_read).map(|(name, _)| *name);
     if let Some(name) = unopened.filter(|_| !session.opens_sources()) {
-        return Err(may_not_open(name));
+        return Err(Error::NotAllowed(may_not_open(name)));
     }
     let shared: Vec<&str> = live.iter().filter(|(_, is_read)| *is_read).map(|(name, _)| *name).collect();
     let notice = (!shared.is_empty()).then(|| {

@@ -1,5 +1,6 @@
 //! One connection: its settings, its transaction, its cancellation.
 
+mod adding_columns;
 mod dispatch;
 mod live_sources;
 mod plans;

@@ -3,5 +3,6 @@
 pub(crate) mod loaded_aggregate;
 pub(crate) mod native_aggregate;
 pub(crate) mod of_distinct;
+pub(crate) mod ordered_sets;
 pub(crate) mod own_accumulator;
 pub(crate) mod own_aggregate;

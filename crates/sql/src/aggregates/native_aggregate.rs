@@ -10,6 +10,7 @@ use tidemill_operators::Aggregate;
 use tidemill_operators::aggregate::{Average, Count, Extreme, Spread, Sum, Variance};
 
 use crate::refusal::refuse;
+use crate::text::wording::sql_types;
 
 /// A function with the expressions of its arguments, if we have it.
 type Native = Option<(Arc<dyn Aggregate>, Vec<Expr>)>;
@@ -48,5 +49,5 @@ pub(crate) fn native_aggregate(name: &str, argument: &Expr, schema: &DFSchema) -
 
 /// An argument whose type a function does not take.
 pub(crate) fn unfit(cause: Cause) -> datafusion::common::DataFusionError {
-    refuse(cause.to_string(), "cast the argument to a type that the function accepts")
+    refuse(sql_types(&cause.to_string()), "cast the argument to a type that the function accepts")
 }

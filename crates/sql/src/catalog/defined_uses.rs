@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Catalog, defined, is_insert};
+use super::{Catalog, adds_to, defined};
 use crate::statement::{RelationKind, Statement, StatementKind};
 
 /// What each definition uses.
@@ -47,7 +47,7 @@ impl Catalog {
             self.forget_uses(*kind, name.as_str());
         }
         let Some((kind, name)) = defined(statement) else { return };
-        if !is_insert(statement) {
+        if !adds_to(statement) {
             self.forget_uses(kind, name);
         }
         let is_function = |call: &String| {

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tidemill_engine::fields::{Fields, Malformed, PutFields, TakeFields};
 
+use crate::statement::{Statement, parse, text_with_columns};
+
 /// One definition of a catalogue: the text of a statement, and what it depended on beside that text. Executed in the order
 /// of their versions, definitions give the same catalogue again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,4 +52,10 @@ impl Definition {
         let (version, idle_after) = (fields.u64()?, Duration::from_nanos(fields.u64()?));
         Ok(Definition { version, statement: fields.text()?, idle_after })
     }
+}
+
+/// The definition of a source with the columns that another statement adds; `None`: it cannot have them.
+pub(crate) fn with_columns(definition: &Statement, added: &Statement) -> Option<Statement> {
+    let text = text_with_columns(definition, added)?;
+    parse(&text, "the altered definition").ok()?.into_iter().next()
 }

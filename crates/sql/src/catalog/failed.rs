@@ -54,6 +54,7 @@ pub(crate) fn defined(statement: &Statement) -> Option<(RelationKind, &str)> {
         StatementKind::CreateFunction(create) => (RelationKind::Function, create.name.as_str()),
         StatementKind::CreateSink(create) => (RelationKind::Sink, create.name.as_str()),
         StatementKind::InsertInto { sink, .. } => (RelationKind::Sink, sink.as_str()),
+        StatementKind::AddColumns(add) => (RelationKind::Source, add.name.as_str()),
         StatementKind::Drop { .. }
         | StatementKind::Query(..)
         | StatementKind::Set { .. }
@@ -66,6 +67,11 @@ pub(crate) fn defined(statement: &Statement) -> Option<(RelationKind, &str)> {
         | StatementKind::ExplainOutput(_)
         | StatementKind::Explain { .. } => return None,
     })
+}
+
+/// Whether a statement adds to what has its name: to a sink its input, to a source a column.
+pub(crate) fn adds_to(statement: &Statement) -> bool {
+    is_insert(statement) || matches!(statement.kind, StatementKind::AddColumns(_))
 }
 
 /// Whether a statement gives a sink its input.

@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::logical_expr::LogicalPlan;
 
 use super::Catalog;
+use super::definition::with_columns;
 use super::failed::defined;
 use crate::defined_functions::DefinedFunction;
 use crate::logical::header;
@@ -95,11 +96,22 @@ impl Catalog {
             _ => defined(statement).is_some_and(|(_, defined)| defined == name),
         };
         let texts = self.definitions().iter().rev().map(|definition| definition.statement.as_str());
-        let mut texts = texts.filter(|text| text.to_lowercase().contains(&name.to_lowercase()));
-        let text = texts.find(|text| {
-            parse(text, "a definition").is_ok_and(|statements| statements.iter().any(defines))
-        })?;
-        Some(masked(text).into_owned())
+        let texts = texts.filter(|text| text.to_lowercase().contains(&name.to_lowercase()));
+        let mut added = Vec::new();
+        for text in texts {
+            let statements = parse(text, "a definition").unwrap_or_default();
+            let Some(statement) = statements.into_iter().find(|statement| defines(statement)) else {
+                continue;
+            };
+            if let StatementKind::AddColumns(_) = statement.kind {
+                added.push(statement);
+                continue;
+            }
+            let whole =
+                added.iter().rev().try_fold(statement, |definition, added| with_columns(&definition, added));
+            return Some(masked(&whole?.text).into_owned());
+        }
+        None
     }
 
     /// The queries of all views, by the name of the view.

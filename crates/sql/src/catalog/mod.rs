@@ -2,6 +2,7 @@
 
 mod defined_uses;
 mod definition;
+mod exchanged;
 mod failed;
 mod gateways;
 mod instructions;
@@ -19,8 +20,9 @@ use tidemill_engine::{Beginning, PlaceGroup, PoolStatus};
 
 use self::defined_uses::DefinedUses;
 pub use self::definition::Definition;
+pub(crate) use self::definition::with_columns;
 pub use self::failed::FailedDefinition;
-pub(crate) use self::failed::{defined, is_insert};
+pub(crate) use self::failed::{adds_to, defined, is_insert};
 pub(crate) use self::instructions::{Instructions, Requested};
 pub use self::listing::{ListedFunction, ListedKey, ListedRelation};
 use crate::connectors::{self, ConnectorTable, SinkDefinition};

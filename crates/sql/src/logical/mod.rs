@@ -1,7 +1,7 @@
 //! Turns a query's syntax into an optimised logical plan, with DataFusion.
 
 mod batch;
-pub(crate) mod casts;
+mod casts;
 mod clock_conditions;
 mod datafusion_repairs;
 mod expression_type;
@@ -21,6 +21,8 @@ mod totals;
 mod unary;
 
 pub(crate) use batch::{for_batch, with_distinct_keys};
+pub(crate) use casts::text_casts::{is_read as is_read_of_text, values_of_texts};
+pub(crate) use casts::time_casts::check_numbers;
 pub(crate) use clock_conditions::check_clock_conditions;
 pub(crate) use datafusion_repairs::floats::{as_key, with_one_nan_in};
 pub(crate) use finite::is_finite;

@@ -23,11 +23,13 @@ use datafusion::optimizer::{Optimizer, OptimizerContext, OptimizerRule};
 use super::casts::rounded_casts::with_rounded_casts;
 use super::casts::text_casts::with_texts_read;
 use super::casts::time_casts::with_time_casts;
+use super::casts::untyped_texts::with_values;
 use super::casts::value_texts::with_texts;
 use super::datafusion_repairs::arithmetic::{with_checks, without_checks};
 use super::datafusion_repairs::constant_in::with_constants_compared;
 use super::datafusion_repairs::cross_joins::CrossJoins;
 use super::datafusion_repairs::dates::with_times;
+use super::datafusion_repairs::dependent::with_dependent_joins;
 use super::datafusion_repairs::floats::{with_decimals_compared, with_one_nan, without_one_nan};
 use super::datafusion_repairs::interval_lengths::with_lengths_compared;
 use super::datafusion_repairs::marks::{with_marks, with_predicates_selected};
@@ -35,7 +37,6 @@ use super::datafusion_repairs::opaque::{with_opaque, without_opaque};
 use super::datafusion_repairs::order_insensitive::{with_distinct_arguments, without_useless_orders};
 use super::datafusion_repairs::order_of_inputs::without_hidden_orders;
 use super::datafusion_repairs::subquery_predicates::with_three_values;
-use super::datafusion_repairs::untyped_texts::with_values;
 use super::functions::read_patterns::with_times_read;
 use super::limits::bounded_operators::{with_bounds, without_bounds};
 use super::limits::plan_size::BoundedRule;
@@ -44,8 +45,10 @@ use super::totals::duration_totals::with_exact_durations;
 
 /// Coerces types, then rewrites the plan until nothing changes.
 pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-    let plan = coerce(with_predicates_selected(without_hidden_orders(plan)?)?, options)?;
-    let plan = with_marks(with_three_values(plan)?)?;
+    let plan = with_dependent_joins(with_predicates_selected(without_hidden_orders(plan)?)?)?;
+    let plan = coerce(plan, options)?;
+    // Predicates have made values of some subqueries.
+    let plan = with_dependent_joins(with_marks(with_three_values(plan)?)?)?;
     let rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = vec![
         Arc::new(SimplifyExpressions::new()),
         Arc::new(ReplaceDistinctWithAggregate::new()),

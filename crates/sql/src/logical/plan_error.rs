@@ -12,7 +12,7 @@ use crate::closest;
 use crate::defined_functions::{DIGEST_MARK, Meaning, without_digests};
 use crate::refusal::Refusal;
 use crate::statement::Statement;
-use crate::text::wording::{Wording, between, reword, types_do_not_fit};
+use crate::text::wording::{Wording, between, reword, reword_known};
 use crate::text::{Problem, Span, TextError};
 
 /// How many names are listed if none is close.
@@ -79,7 +79,7 @@ impl TextError {
             DataFusionError::SchemaError(error, _) => context.schema(error),
             DataFusionError::Plan(text) => context.plan(text),
             DataFusionError::Internal(text) => {
-                if let Some(wording) = types_do_not_fit(text) {
+                if let Some(wording) = reword_known(text) {
                     return context.worded(wording);
                 }
                 let said = reword(text).message;

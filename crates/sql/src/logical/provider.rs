@@ -227,13 +227,11 @@ impl<'a> Provider<'a> {
     ) -> Result<(LogicalPlan, LogicalPlan)> {
         let mut query = naming.name(query);
         spelling.spell(&mut query);
-        super::postgres_syntax::postgres_words::translate(&mut query)?;
-        super::functions::time_patterns::translate(&mut query)?;
-        super::datafusion_repairs::written_numbers::keep(&mut query);
-        super::postgres_syntax::interval_texts::translate(&mut query);
-        super::functions::field_names::translate(&mut query);
-        super::functions::time_zones::translate(&mut query)?;
-        super::datafusion_repairs::series_rows::translate(&mut query);
+        super::postgres_syntax::joined_columns::translate(&mut query, &|mut part| {
+            translate(&mut part)?;
+            Ok(Arc::clone(self.as_written(part)?.schema()))
+        })?;
+        translate(&mut query)?;
         if let Some(replaced) = super::datafusion_repairs::spelling::with_replaced_columns(&query)
             && let Err(error) = self.as_written(replaced)
             && is_unknown_column(&error)
@@ -494,6 +492,18 @@ impl ContextProvider for Provider<'_> {
     fn udwf_names(&self) -> Vec<String> {
         self.functions.window.keys().cloned().collect()
     }
+}
+
+/// Says a query in words that DataFusion's planner knows.
+fn translate(query: &mut ast::Query) -> Result<()> {
+    super::postgres_syntax::postgres_words::translate(query)?;
+    super::functions::time_patterns::translate(query)?;
+    super::datafusion_repairs::written_numbers::keep(query);
+    super::postgres_syntax::interval_texts::translate(query);
+    super::functions::field_names::translate(query);
+    super::functions::time_zones::translate(query)?;
+    super::datafusion_repairs::series_rows::translate(query);
+    Ok(())
 }
 
 fn is_unknown_column(error: &DataFusionError) -> bool {

@@ -1,9 +1,8 @@
 //! `STOP`, `START` and `ALTER`: what they name, and what an altered definition is.
 
 use super::{Planner, Reply};
-use crate::catalog::defined;
-use crate::statement::altered;
-use crate::statement::{Alter, Name, RelationKind, Statement, StatementKind, parse};
+use crate::catalog::{defined, with_columns};
+use crate::statement::{Alter, Name, RelationKind, Statement, StatementKind, altered, parse};
 use crate::text::{Problem, TextError};
 
 impl Planner {
@@ -104,6 +103,9 @@ impl Planner {
                 }
                 // It has changed nothing.
                 _ if found.is_some() && if_not_exists(&statement.kind) => {}
+                StatementKind::AddColumns(_) if defined(&statement) == Some((kind, name)) => {
+                    found = found.and_then(|definition| with_columns(&definition, &statement));
+                }
                 _ if defined(&statement) == Some((kind, name)) => found = Some(statement),
                 _ => {}
             }

@@ -34,6 +34,7 @@ impl Planner {
         if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
             return Ok(Reply::Done(format!("'{}' already exists", create.name)));
         }
+        let create = &*self.as_journaled(create);
         let mut definition: SourceDefinition = self.with_provider(|provider| {
             let table = &self.catalog.connectors;
             connectors::define_source(create, is_table, statement, provider, table, &self.settings)

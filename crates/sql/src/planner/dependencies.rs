@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Planner, Reply};
-use crate::catalog::{Catalog, defined};
+use crate::catalog::{Catalog, adds_to, defined};
 use crate::relations::named_relations::Relation;
 use crate::relations::source_definition::SourceDefinition;
-use crate::statement::{CreateSource, Name, RelationKind, Statement, StatementKind, parse};
+use crate::statement::{CreateSource, Name, RelationKind, Statement, StatementKind, additions, parse};
 use crate::text::{Problem, TextError};
 
 /// How many users of something are named.
@@ -66,7 +66,7 @@ impl Planner {
     /// Refuses a definition that has replaced something by something else which others read: they would read the old one for
     /// good.
     pub(super) fn check_replaced(&self, before: &Catalog, statement: &Statement) -> Result<(), TextError> {
-        let Some((kind, name)) = defined(statement) else { return Ok(()) };
+        let Some((kind, name)) = defined(statement).filter(|_| !adds_to(statement)) else { return Ok(()) };
         let (Some(old), Some(new)) = (before.relations.get(name), self.catalog.relations.get(name)) else {
             return Ok(());
         };
@@ -108,6 +108,7 @@ impl Planner {
     pub(super) fn is_unchanged(&self, before: &Catalog, statement: &Statement) -> bool {
         let replaces = match &statement.kind {
             StatementKind::CreateSource(create) | StatementKind::CreateTable(create) => create.or_replace,
+            StatementKind::AddColumns(_) => true,
             _ => false,
         };
         let relation = |catalog: &Catalog, name: &str| match catalog.relations.get(name) {
@@ -137,6 +138,8 @@ impl Planner {
             && self.definition_of(kind, name).is_some_and(|written| match &written.kind {
                 StatementKind::CreateSource(known) | StatementKind::CreateTable(known) => {
                     behind(&known.name, &written) == behind(&create.name, statement)
+                        || additions((&written, known), (statement, create))
+                            .is_some_and(|added| added.is_empty())
                 }
                 _ => false,
             })

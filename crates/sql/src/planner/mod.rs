@@ -1,5 +1,6 @@
 //! A planner: what a statement means under a version of the catalogue, with the settings of a session.
 
+mod add_columns;
 mod alter;
 mod argument_types;
 mod cached_plan;
@@ -10,6 +11,7 @@ mod dependencies;
 mod embedded;
 mod functions;
 mod gateways;
+mod journaled_types;
 mod loaded_functions;
 mod member;
 mod paths;
@@ -132,6 +134,8 @@ pub struct Planner {
     checks_deadlines: bool,
     /// Whether what others read may not be dropped, nor replaced by something else.
     keeps_dependencies: bool,
+    /// What the journal of the database has of sources, by their names there.
+    journaled_columns: std::collections::BTreeMap<String, datafusion::arrow::datatypes::SchemaRef>,
     /// The relations that the statement has read which is being executed.
     read: ReadNames,
     /// Where relative paths of definitions are that are kept.
@@ -161,6 +165,7 @@ impl Planner {
             answers_in_batches: false,
             checks_deadlines: false,
             keeps_dependencies: true,
+            journaled_columns: Default::default(),
             read: ReadNames::default(),
             paths_in: None,
         }
@@ -328,6 +333,7 @@ impl Planner {
             StatementKind::Stop(_) | StatementKind::Start(_) | StatementKind::Alter(_) => {
                 self.refuse_of_query(statement)
             }
+            StatementKind::AddColumns(add) => self.add_columns(add, statement),
             StatementKind::Drop { kind, name, if_exists, .. } => {
                 self.drop_named(*kind, name, *if_exists, statement)
             }

@@ -41,14 +41,22 @@ impl Planner {
         if let StatementKind::Drop { kind, name, cascade: true, .. } = &statement.kind {
             return self.drop_with_users(*kind, name, statement);
         }
+        if let Some(added) = self.as_added_columns(statement) {
+            return self.execute_as_written(&added);
+        }
         // `IF NOT EXISTS` of a function that exists does not need the file.
         let whole = if self.catalog.stays(statement) { None } else { self.with_code_of_file(statement)? };
         if let Some(whole) = whole {
             return self.execute_as_written(&whole);
         }
-        match self.paths_in.as_deref().and_then(|folder| statement.with_path_in(folder)) {
+        match self.with_absolute_paths(statement) {
             Some(whole) => self.execute_as_written(&whole),
             None => self.execute_as_written(statement),
         }
+    }
+
+    /// A statement in which relative paths are those that are kept; `None`: it has none.
+    pub(super) fn with_absolute_paths(&self, statement: &Statement) -> Option<Statement> {
+        self.paths_in.as_deref().and_then(|folder| statement.with_path_in(folder))
     }
 }

@@ -147,7 +147,7 @@ impl PlanDivider<'_> {
             if !subquery.outer_ref_columns.is_empty() {
                 return Err(refuse(
                     format!("{what} refers to the outer row by something other than equality"),
-                    "join with the aggregate: SELECT a.id, max(b.x) FROM a LEFT JOIN b ON b.y < a.y GROUP BY a.id",
+                    "compute the aggregate in a join of both tables, grouped by the outer row",
                 ));
             }
             let divided = self.divide(&subquery.subquery, None)?;

@@ -15,6 +15,7 @@ use crate::query::pipeline::{DurableRunPlan, Pipeline};
 use crate::query::prepared::Prepared;
 use crate::query::status::QueryStatus;
 use crate::split_profiles::RequestedSplit;
+use crate::text::wording::{plain_values, sql_casts};
 
 impl Prepared {
     /// The plan: sources, transforms, operators with their partitions and splits, outputs; when cycles close.
@@ -287,7 +288,7 @@ fn split_text(prepared: &Prepared, operator: &OperatorPlan) -> String {
     }
 }
 
-/// A name without the planner's notation for constants.
+/// A name without the planner's notation for constants and types.
 fn readable(name: &str) -> String {
-    crate::text::wording::plain_values(&name.replace("count(Int64(1))", "count(*)"))
+    sql_casts(&plain_values(&name.replace("count(Int64(1))", "count(*)")))
 }

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
-use datafusion::arrow::datatypes::{DataType, FieldRef, IntervalUnit, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::arrow::util::display::FormatOptions;
 use datafusion::common::DataFusionError;
 use tidemill_engine::Cause;
 
 use crate::expressions::compiled::plain;
-use crate::logical::casts::time_casts::{check_numbers, intervals_of};
+use crate::logical::{check_numbers, is_read_of_text, values_of_texts};
 
 /// The rows with all columns of a source: column `i` becomes that of number `places[i]`, and those without a place are NULL.
 ///
-/// A number is not a time, as in `CAST`.
+/// Texts become values, and numbers do not become times, as in `CAST`.
 ///
 /// # Errors
 /// If a value does not fit its column. The error names the column.
@@ -55,8 +55,8 @@ fn fitted(column: &ArrayRef, field: &FieldRef) -> Result<ArrayRef, Cause> {
 
 fn cast_to_column(column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, DataFusionError> {
     check_numbers(column.data_type(), wanted)?;
-    if column.data_type().is_string() && matches!(wanted, DataType::Interval(IntervalUnit::MonthDayNano)) {
-        return intervals_of(column, false);
+    if column.data_type().is_string() && is_read_of_text(wanted) {
+        return values_of_texts(column, wanted, false);
     }
     let options = CastOptions { safe: false, format_options: FormatOptions::default() };
     Ok(cast_with_options(column, wanted, &options)?)

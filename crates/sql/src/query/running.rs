@@ -10,7 +10,7 @@ use datafusion::common::DataFusionError;
 use tidemill_connect::standard_streams::is_output_closed;
 use tidemill_engine::{
     Cause, Failure, Fault, Feed, FlowError, Maintenance, MemoryBudget, QueryPosition, Recovered, Running,
-    SplitStatus, Status, Takeover,
+    SplitStatus, StateLimit, Status, Takeover,
 };
 
 use crate::expressions::compiled::plain;
@@ -159,17 +159,21 @@ impl RunningQuery {
 
     /// Why it ended, with the rows that it may be due to and what can be done about them.
     fn cause_of_end(&self, error: FlowError) -> Cause {
+        let limit = match &error {
+            FlowError::Failed(Failure::Operator(failed)) => StateLimit::of(&failed.cause),
+            _ => None,
+        };
+        let limit = limit.filter(|_| self.maintenance.is_some());
         let suspects = match (&self.maintenance, &error) {
             (Some((maintenance, folder)), FlowError::Failed(failure)) => {
                 suspects(&maintenance.suspects(failure), folder)
             }
             _ => None,
         };
-        let cause = cause_of(error);
-        match suspects {
-            Some(suspects) => cause.map_message(|text| format!("{}. {suspects}", text.trim_end_matches('.'))),
-            None => cause,
-        }
+        let more = limit.map(way_out).into_iter().chain(suspects);
+        more.fold(cause_of(error), |cause, more| {
+            cause.map_message(|text| format!("{}. {more}", text.trim_end_matches('.')))
+        })
     }
 
     /// Stores the costs of splits for the next run. Failing to store them is not an error.
@@ -195,6 +199,13 @@ fn fault_of(error: &DataFusionError) -> Fault {
 }
 
 /// The cause of an end. That a reader has closed the output stays recognisable: it is not a failure.
+/// How a query goes on that has reached a limit: what it has kept does not depend on it.
+fn way_out(StateLimit { setting }: StateLimit) -> String {
+    format!(
+        "To go on where it was, SET {setting} to more: in the script, or in a session of the server before START"
+    )
+}
+
 fn cause_of(error: FlowError) -> Cause {
     match error {
         FlowError::Failed(Failure::Sink(error)) if is_output_closed(&error.cause) => error.cause,

@@ -35,6 +35,8 @@ pub use self::as_of::AsOf;
 pub(crate) use self::calls::{TABLE_FUNCTIONS, called, calls_in, normal};
 pub(crate) use self::clauses::not_given;
 pub use self::client::setting_calls::SettingCall;
+pub use self::ddl::add_columns::{AddColumns, AddedColumn, ColumnPlace};
+pub(crate) use self::ddl::add_columns::{additions, text_with_columns};
 pub use self::ddl::alter::{Alter, AlterChange};
 pub(crate) use self::ddl::altered::altered;
 pub(crate) use self::ddl::columns::text_length;
@@ -137,6 +139,8 @@ pub enum StatementKind {
     Start(QueryOf),
     /// `ALTER`: options of a sink or materialized view.
     Alter(Alter),
+    /// `ALTER SOURCE ... ADD COLUMN`.
+    AddColumns(AddColumns),
     /// `DROP ...`.
     Drop {
         /// The kind of thing to drop.
@@ -208,6 +212,7 @@ impl StatementKind {
             | StatementKind::Stop(_)
             | StatementKind::Start(_)
             | StatementKind::Alter(_)
+            | StatementKind::AddColumns(_)
             | StatementKind::Drop { .. } => true,
             StatementKind::Query(..)
             | StatementKind::Set { .. }

@@ -38,6 +38,7 @@ pub(super) fn visit<V: Visitor>(statement: &Statement, visitor: &mut V) -> Contr
         | StatementKind::Stop(_)
         | StatementKind::Start(_)
         | StatementKind::Alter(_)
+        | StatementKind::AddColumns(_)
         | StatementKind::CreatePlaces(_)
         | StatementKind::CreatePool(_)
         | StatementKind::Drop { .. } => ControlFlow::Continue(()),

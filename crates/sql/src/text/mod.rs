@@ -1,9 +1,11 @@
 //! The text of a script, and errors that show their place in it.
 
+mod coercions;
 pub(crate) mod duration;
 mod masked;
 mod render;
 mod script;
+mod sentences;
 mod types;
 pub(crate) mod wording;
 
@@ -31,6 +33,8 @@ pub enum Problem {
     UnknownFunction,
     /// The name is taken.
     Exists,
+    /// The source has a column of this name.
+    ColumnExists,
     /// Something else reads it.
     StillRead,
     /// Not part of the language, or not possible over a stream.

@@ -32,7 +32,34 @@ pub(crate) fn sql_types(text: &str) -> String {
     named + rest
 }
 
+/// Replaces the types of casts, as the planner shows them in plans, by those of SQL: `CAST(n AS Int32)` is `CAST(n AS INT)`.
+pub(crate) fn sql_casts(text: &str) -> String {
+    const AS: &str = " AS ";
+    let mut named = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(AS) {
+        let (before, from) = rest.split_at(at + AS.len());
+        named.push_str(before);
+        let word = from.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(from.len());
+        let length = word + parentheses(&from[word..]);
+        let is_end = from[length..].starts_with(')');
+        match data_type(&from[..length]).filter(|_| is_end) {
+            Some(name) => named.push_str(&name),
+            None => named.push_str(&from[..length]),
+        }
+        rest = &from[length..];
+    }
+    named + rest
+}
+
 fn data_type(text: &str) -> Option<String> {
+    if let Some(entries) = text.strip_prefix("Map(") {
+        return map_type(entries);
+    }
+    // Half a REAL, which no column has.
+    if text == "Float16" {
+        return Some("REAL".to_owned());
+    }
     // In the signature of a function.
     if text.starts_with("Numeric(") {
         return Some("a number".to_owned());
@@ -41,13 +68,30 @@ fn data_type(text: &str) -> Option<String> {
     begins.then(|| text.parse::<DataType>().ok().map(|data_type| sql_type(&data_type)))?
 }
 
+/// A map from its entries, which the planner writes as a struct: `"entries": non-null Struct("key": non-null Utf8, "value": Int64), unsorted)`.
+fn map_type(entries: &str) -> Option<String> {
+    let fields = &entries[entries.find("Struct(")? + "Struct".len()..];
+    let fields = fields[..parentheses(fields)].strip_prefix('(')?.strip_suffix(')')?;
+    let (key, value) = fields.strip_prefix("\"key\": ")?.split_once(", \"value\": ")?;
+    let named = |text: &str| sql_types(text.strip_prefix("non-null ").unwrap_or(text));
+    Some(format!("MAP<{}, {}>", named(key), named(value)))
+}
+
 /// A word that names a type, or several, in the signature of a function.
 fn alone(word: &str) -> Option<String> {
     Some(match word {
         "Any" => "a value of any type".to_owned(),
         "String" => "VARCHAR".to_owned(),
-        "Decimal128" => "DECIMAL".to_owned(),
+        "Decimal128" | "Decimal" => "DECIMAL".to_owned(),
         "Timestamp" => "TIMESTAMP".to_owned(),
+        "Integer" => "BIGINT".to_owned(),
+        "Float" => "DOUBLE".to_owned(),
+        "Float16" => "REAL".to_owned(),
+        "Duration" => "INTERVAL".to_owned(),
+        "Interval" => "INTERVAL".to_owned(),
+        "Struct" => "STRUCT".to_owned(),
+        "Map" => "MAP".to_owned(),
+        "List" | "LargeList" | "FixedSizeList" => "a list".to_owned(),
         word => return data_type(word),
     })
 }
@@ -74,6 +118,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn casts_of_plans_have_types_of_sql() {
+        for (written, expected) in [
+            ("CAST(t.n AS Int32) AS Int32, x", "CAST(t.n AS INT) AS Int32, x"),
+            (
+                "TRY_CAST(CAST(s AS Utf8) AS Decimal128(10, 2)) > 1",
+                "TRY_CAST(CAST(s AS VARCHAR) AS DECIMAL(10, 2)) > 1",
+            ),
+            ("CAST(l AS List(Timestamp(ns)))", "CAST(l AS TIMESTAMP[])"),
+            ("a AS b", "a AS b"),
+        ] {
+            assert_eq!(sql_casts(written), expected, "{written}");
+        }
+    }
+
+    #[test]
     fn types_are_those_that_can_be_declared() {
         for (written, expected) in [
             ("Int32 + Utf8", "INT + VARCHAR"),
@@ -82,6 +141,11 @@ mod tests {
             ("Timestamp(µs) - Timestamp(ns, \"UTC\")", "TIMESTAMP(6) - TIMESTAMP WITH TIME ZONE"),
             ("Interval(MonthDayNano) * Float32", "INTERVAL * REAL"),
             ("Decimal128(10, 2)", "DECIMAL(10, 2)"),
+            (
+                "Map(\"entries\": non-null Struct(\"key\": non-null Utf8, \"value\": List(Int64)), unsorted) or Map",
+                "MAP<VARCHAR, BIGINT[]> or MAP",
+            ),
+            ("avg(Decimal), avg(Duration)", "avg(DECIMAL), avg(INTERVAL)"),
             ("Binary, Date32, Time64(ns), Null", "BYTEA, DATE, TIME, NULL"),
             ("my_Int64 and Fields (x) of INT", "my_Int64 and Fields (x) of INT"),
         ] {

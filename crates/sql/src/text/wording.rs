@@ -3,29 +3,29 @@
 use datafusion::arrow::temporal_conversions::timestamp_ns_to_datetime;
 use datafusion::error::DataFusionError;
 
-pub(crate) use super::types::sql_types;
-
-/// An error in plain language.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wording {
-    /// What is wrong.
-    pub(crate) message: String,
-    /// What to do.
-    pub(crate) hint: Option<String>,
-    /// A word of the statement at which the error is.
-    pub(crate) at: Option<String>,
-}
+use super::coercions;
+pub(crate) use super::sentences::{Wording, between};
+pub(crate) use super::types::{sql_casts, sql_types};
 
 /// Rewords a sentence of the planner; an unknown sentence stays as it is, without prefixes.
 pub(crate) fn reword(text: &str) -> Wording {
     let text = clean(text);
-    arguments(&text)
-        .or_else(|| types_do_not_fit(&text))
-        .or_else(|| one_type(&text))
-        .or_else(|| operands(&text))
-        .or_else(|| clauses(&text))
-        .or_else(|| values(&text))
-        .unwrap_or_else(|| unknown(&text))
+    known(&text).unwrap_or_else(|| unknown(&text))
+}
+
+/// Rewords a sentence that is known.
+pub(crate) fn reword_known(text: &str) -> Option<Wording> {
+    known(&clean(text))
+}
+
+fn known(text: &str) -> Option<Wording> {
+    coercions::reword(text)
+        .or_else(|| arguments(text))
+        .or_else(|| types_do_not_fit(text))
+        .or_else(|| one_type(text))
+        .or_else(|| operands(text))
+        .or_else(|| clauses(text))
+        .or_else(|| values(text))
 }
 
 /// A function with arguments that it does not accept.
@@ -85,7 +85,7 @@ fn operands(text: &str) -> Option<Wording> {
     }
     if let Some(condition) = between(text, "non-boolean predicate '", "' returning ") {
         let (_, found) = text.rsplit_once("' returning ")?;
-        let (condition, found) = (plain_values(condition), sql_types(found));
+        let (condition, found) = (sql_types(&plain_values(condition)), sql_types(found));
         let message = format!("a condition must be a boolean, but `{condition}` is of type {found}");
         return Some(Wording { message, hint: None, at: Some("WHERE".to_owned()) });
     }
@@ -188,12 +188,6 @@ fn misplaced(text: &str) -> Option<(&'static str, &'static str)> {
     }
     if text.contains("Unsupported LIMIT expression") {
         return Some(("LIMIT and OFFSET take a number", "write a literal number"));
-    }
-    if text.contains("Min/Max accumulator not implemented for type") {
-        return Some((
-            "min and max are not defined for values of this type",
-            "apply them to a part of the value, or to CAST(... AS VARCHAR)",
-        ));
     }
     let (_, node) = text.split_once("Physical plan does not support logical expression ")?;
     Some(match node {
@@ -369,13 +363,6 @@ fn struct_at(text: &str) -> Option<usize> {
         let name = text[..open - 1].rsplit(|char: char| !char.is_alphanumeric()).next().unwrap_or_default();
         name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase)
     })
-}
-
-/// The text between two pieces of a text.
-pub(crate) fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
-    let start = text.find(before)? + before.len();
-    let length = text[start..].find(after)?;
-    Some(&text[start..start + length])
 }
 
 /// With its first letter in lower case, unless it begins with a word in capitals.

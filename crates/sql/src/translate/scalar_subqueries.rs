@@ -67,7 +67,9 @@ fn is_known(subquery: &Subquery) -> bool {
 }
 
 fn value(subquery: &Subquery, memory: &MemoryBudget, turns: &dyn Turns) -> Result<ScalarValue> {
-    let rows = read_whole(&subquery.subquery, memory, turns)?;
+    // It may have such subqueries itself.
+    let plan = read_scalar_subqueries(subquery.subquery.as_ref().clone(), memory, turns)?;
+    let rows = read_whole(&plan, memory, turns)?;
     match rows.num_rows() {
         0 => ScalarValue::try_from(rows.schema().field(0).data_type()),
         1 => ScalarValue::try_from_array(rows.column(0), 0),

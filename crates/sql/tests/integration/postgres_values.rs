@@ -1,6 +1,7 @@
-//! Expressions have the values that they have in PostgreSQL. `postgres_values.txt` has one in a line, with the value
-//! that PostgreSQL gave. If its server is installed, it is asked again, so that the table cannot be wrong; where the
-//! language differs on purpose, the line says how.
+//! Expressions have the values that they have in PostgreSQL. The tables have one in a line, with the value that PostgreSQL gave. If
+//! its server is installed, it is asked again, so that the tables cannot be wrong; where the language differs on purpose, the line says how.
+//!
+//! `postgres_literals.txt` has each type beside an untyped text, in each construct that makes its parts values of one type.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -18,8 +19,11 @@ struct Line {
     ours: Option<String>,
 }
 
-fn lines() -> Vec<Line> {
-    let path = std::env::var("CARGO_MANIFEST_DIR").unwrap() + "/tests/integration/postgres_values.txt";
+/// The tables.
+const TABLES: [&str; 2] = ["postgres_values.txt", "postgres_literals.txt"];
+
+fn lines(table: &str) -> Vec<Line> {
+    let path = std::env::var("CARGO_MANIFEST_DIR").unwrap() + "/tests/integration/" + table;
     let text = std::fs::read_to_string(path).unwrap();
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with("# "));
     let parts = lines.map(|line| line.split(" => ").collect::<Vec<_>>());
@@ -86,8 +90,9 @@ fn is_same(one: &str, other: &str) -> bool {
 }
 
 #[test]
-fn values_are_those_of_the_table() {
-    let wrong = lines().into_iter().filter_map(|line| {
+fn values_are_those_of_the_tables() {
+    let lines = TABLES.into_iter().flat_map(lines);
+    let wrong = lines.filter_map(|line| {
         let (found, expected) = (ours(&line.expression), line.ours.unwrap_or(line.expected));
         (!is_same(&found, &expected)).then(|| format!("{}: {found}, not {expected}", line.expression))
     });
@@ -96,12 +101,12 @@ fn values_are_those_of_the_table() {
 }
 
 #[test]
-fn the_table_is_right() {
+fn the_tables_are_right() {
     let Some(programs) = programs() else {
         eprintln!("skipped: there is no PostgreSQL server here (tests/postgres/install.sh)");
         return;
     };
-    let lines = lines();
+    let lines: Vec<Line> = TABLES.into_iter().flat_map(lines).collect();
     let answers = answers(&programs, &lines);
     assert_eq!(answers.len(), lines.len());
     for (line, answer) in lines.iter().zip(answers) {
@@ -142,7 +147,7 @@ fn answers(programs: &std::path::Path, lines: &[Line]) -> Vec<String> {
     let made = initdb.current_dir("/").stdout(Stdio::null()).status().unwrap();
     assert!(made.success());
     let mut server = command("postgres");
-    server.args(["--single", "-c", "fsync=off", "-D"]).arg(&data).arg("postgres");
+    server.args(["--single", "-c", "fsync=off", "-c", "timezone=UTC", "-D"]).arg(&data).arg("postgres");
     let server = server.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut server = server.spawn().unwrap();
     let mut input = server.stdin.take().unwrap();

@@ -55,10 +55,17 @@ fn strings(text: &str) -> Vec<String> {
     strings
 }
 
+/// What begins like a hint, and is none: messages, and sentences of the planner that are recognised.
+const NO_HINTS: [&str; 2] = [
+    "must appear in the GROUP BY clause",
+    "column `{column}` is neither in GROUP BY nor inside an aggregate",
+];
+
 /// A hint begins with a small letter, as the end of a message does.
 fn is_recipe(string: &str) -> bool {
     string.starts_with(|char: char| char.is_ascii_lowercase())
         && string.len() > 30
+        && !NO_HINTS.contains(&string)
         && WORDS.iter().any(|word| string.contains(word))
 }
 

@@ -130,3 +130,31 @@ fn a_view_is_altered_or_replaced_at_all_gateways_or_at_none() {
     assert!(error.contains("42703"), "{error}");
     assert_eq!(fleet.text(sums), format!("{whole}\n{}", whole * 4));
 }
+
+/// Every part of a view goes on when the source at its gateway gets a column, while rows come and gateways and the server are killed.
+#[test]
+fn sources_at_gateways_get_columns() {
+    let folder = folder_with(&[]);
+    let requests = 120;
+    let mut fleet = Fleet::start(folder.path(), 2, requests);
+    let answered = |fleet: &Fleet, due: u64| {
+        wait_until("requests are answered", || fleet.answered().iter().all(|answered| *answered >= due));
+    };
+    answered(&fleet, 10);
+    fleet.text("ALTER SOURCE cars0 ADD COLUMN speed DOUBLE");
+    answered(&fleet, 30);
+    kill(&fleet.process_of(0));
+    answered(&fleet, 50);
+    fleet.text("ALTER SOURCE cars1 ADD COLUMN title TEXT FIRST, ADD COLUMN speed DOUBLE AFTER x");
+    fleet.restart_server();
+    fleet.finish();
+    wait_until("every row is there", || fleet.check_whole_cycles(&[requests; 2]));
+    fleet
+        .text("CREATE MATERIALIZED VIEW fast WITH (start = 'earliest') AS SELECT n, title, speed FROM cars1");
+    let rows = requests * ROWS_PER_REQUEST;
+    let count = "SELECT count(*), count(DISTINCT n), count(title), count(speed) FROM fast";
+    wait_until("it is filled", || fleet.text(count) == format!("{rows}|{rows}|0|0"));
+    kill(&fleet.process_of(1));
+    wait_until("it is back", || fleet.answer(count).is_ok_and(|count| count == format!("{rows}|{rows}|0|0")));
+    assert!(fleet.check_whole_cycles(&[requests; 2]));
+}

@@ -9,9 +9,7 @@ use tidemill_core::error::Cause;
 use super::check_columns;
 use super::shape::Members;
 use crate::formats::RECORD_LIMIT_BYTES;
-
-/// Brackets within brackets; a deeper object is left out.
-const DEPTH_MAX: usize = 100;
+use crate::formats::json_depth::is_too_deep;
 
 /// Finds the columns of objects, one per line, of a text that comes in pieces.
 #[derive(Debug, Default)]
@@ -54,33 +52,12 @@ impl JsonScan {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
         let is_object = line.first() == Some(&b'{')
             && line.len() <= RECORD_LIMIT_BYTES
-            && is_shallow(line)
+            && !is_too_deep(line)
             && serde_json::from_slice::<IgnoredAny>(line).is_ok();
         let Some(text) = std::str::from_utf8(line).ok().filter(|_| is_object) else { return };
         self.has_objects = true;
         self.members.take_object(text);
     }
-}
-
-/// Whether no brackets lie too deep within others.
-fn is_shallow(line: &[u8]) -> bool {
-    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
-    for byte in line {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = in_string,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => {
-                depth += 1;
-                if depth > DEPTH_MAX {
-                    return false;
-                }
-            }
-            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    true
 }
 
 /// The type of a value of any depth, as tests name it.
@@ -98,6 +75,7 @@ mod tests {
     use arrow_schema::{DataType, TimeUnit};
 
     use super::*;
+    use crate::formats::json_depth::DEPTH_MAX;
 
     fn types(text: &str) -> Vec<DataType> {
         inferred(text).into_iter().map(|(_, data_type)| data_type).collect()

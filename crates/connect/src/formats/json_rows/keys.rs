@@ -22,6 +22,8 @@ pub(super) struct Keys {
     remembered: HashMap<Box<str>, (Meaning, u64)>,
     /// Which fields had a key.
     has_met: Vec<bool>,
+    /// Keys that match no field and came for the first time, if somebody wants to know them.
+    new_strangers: Option<Vec<Box<str>>>,
 }
 
 /// What a key of an object means.
@@ -41,7 +43,8 @@ impl Keys {
             exact.insert(field.name().clone(), index);
             alike.push(folded.insert(field.name().to_lowercase(), index));
         }
-        Keys { exact, folded, alike, remembered: HashMap::new(), has_met: vec![false; fields.len()], fields }
+        let has_met = vec![false; fields.len()];
+        Keys { exact, folded, alike, remembered: HashMap::new(), has_met, new_strangers: None, fields }
     }
 
     /// Returns what a key means; `expected` is the field whose key usually comes now.
@@ -65,6 +68,9 @@ impl Keys {
             self.has_met[field] = true;
             met = self.next_alike(met);
         }
+        if let (Meaning::Nothing, Some(new)) = (meaning, &mut self.new_strangers) {
+            new.push(key.into());
+        }
         if self.remembered.len() < REMEMBERED_MAX {
             self.remembered.insert(key.into(), (meaning, 1));
         }
@@ -86,6 +92,16 @@ impl Keys {
         let mut strangers: Vec<(&str, u64)> = all.map(|(key, (_, count))| (key.as_ref(), *count)).collect();
         strangers.sort_unstable_by_key(|(key, count)| (Reverse(*count), *key));
         strangers
+    }
+
+    /// From now on keeps keys that match no field when they come for the first time.
+    pub(super) fn keep_new_strangers(&mut self) {
+        self.new_strangers.get_or_insert_default();
+    }
+
+    /// Returns such keys since this was last asked.
+    pub(super) fn take_new_strangers(&mut self) -> Vec<Box<str>> {
+        self.new_strangers.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Returns the fields that no object had.

@@ -17,8 +17,6 @@ use self::scanner::Scanner;
 use self::shape::{Absences, Object, Part};
 use super::bad_rows::BadRows;
 
-pub(crate) use scanner::outermost_keys;
-
 /// Why a line is refused that has no object, or more than one.
 pub(super) const NO_OBJECT: &str = "not one JSON object";
 
@@ -67,6 +65,16 @@ impl JsonColumns {
             read => read,
         };
         read.inspect_err(|_| rows.objects.truncate(before))
+    }
+
+    /// From now on keeps keys that match no column when they come for the first time.
+    pub(super) fn keep_new_strangers(&mut self) {
+        self.0.keys.keep_new_strangers();
+    }
+
+    /// Returns such keys since this was last asked.
+    pub(super) fn take_new_strangers(&mut self) -> Vec<Box<str>> {
+        self.0.keys.take_new_strangers()
     }
 
     /// Describes the keys that match no column, beside the columns.

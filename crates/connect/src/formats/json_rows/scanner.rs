@@ -269,40 +269,6 @@ fn code_point(escape: &str) -> Option<(char, usize)> {
     }
 }
 
-/// The keys of an object in their order, as they are written; arbitrary if the line is not an object.
-pub(crate) fn outermost_keys(line: &[u8]) -> Vec<&[u8]> {
-    let mut found = Vec::new();
-    let (mut at, mut depth) = (0, 0);
-    // A key is the string after the brace or a comma of the outermost object.
-    let mut is_key = false;
-    while let Some(&byte) = line.get(at) {
-        match byte {
-            b'"' => {
-                let end = end_of_string(line, at + 1);
-                if is_key && depth == 1 {
-                    found.push(&line[at + 1..end]);
-                }
-                is_key = false;
-                at = end;
-            }
-            b'{' | b'[' => (depth, is_key) = (depth + 1, byte == b'{'),
-            b'}' | b']' => depth -= 1,
-            b',' => is_key = true,
-            _ => {}
-        }
-        at += 1;
-    }
-    found
-}
-
-/// Where the closing quote is.
-fn end_of_string(line: &[u8], mut at: usize) -> usize {
-    while at < line.len() && line[at] != b'"' {
-        at += if line[at] == b'\\' { 2 } else { 1 };
-    }
-    at.min(line.len())
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

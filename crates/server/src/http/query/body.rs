@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Sleep, sleep};
 
 use super::pieces::PieceReceiver;
-use super::worker::{FinalPiece, LEFT_OUT};
+use super::worker::{AnswerHead, FinalPiece, LEFT_OUT, NOTICE};
 use crate::http::answer::Answer;
 use crate::sessions::connections::end_at_once;
 
@@ -58,16 +58,20 @@ pub(super) struct RowsBody {
 
 impl RowsBody {
     pub fn answer(
-        content: HeaderValue,
+        head: AnswerHead,
         pieces: PieceReceiver,
         final_piece: FinalPiece,
         cancel: CancelWhenDropped,
     ) -> Answer {
         let body = RowsBody { pieces, final_piece, broken: None, _cancel: cancel };
         let mut answer = Response::new(body.boxed_unsync());
-        answer.headers_mut().insert(CONTENT_TYPE, content);
+        answer.headers_mut().insert(CONTENT_TYPE, head.content);
+        if let Some(notice) = head.notice {
+            answer.headers_mut().insert(NOTICE, notice);
+        }
         answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        answer.headers_mut().insert(TRAILER, LEFT_OUT.into());
+        answer.headers_mut().append(TRAILER, LEFT_OUT.into());
+        answer.headers_mut().append(TRAILER, NOTICE.into());
         answer
     }
 }

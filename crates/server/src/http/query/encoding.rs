@@ -65,7 +65,13 @@ impl Encoding {
 }
 
 /// Turns rows into pieces of an answer.
-pub(super) enum Encoder {
+pub(super) struct Encoder {
+    form: Form,
+    /// What the client is to know besides the rows.
+    notices: Vec<String>,
+}
+
+enum Form {
     Lines(Box<dyn TextEncoder>),
     Csv(Box<dyn TextEncoder>),
     Document { columns: Vec<Column>, rows: u64, value_bytes_max: usize },
@@ -76,38 +82,37 @@ pub(super) enum Encoder {
 impl Encoder {
     /// Of longer values, documents and events have the beginning only.
     pub fn new(
-        encoding: Encoding,
+        (encoding, notices): (Encoding, Vec<String>),
         schema: &SchemaRef,
         key: Option<Vec<String>>,
         value_bytes_max: usize,
     ) -> Result<Encoder, Cause> {
-        Ok(match encoding {
-            Encoding::JsonLines => Encoder::Lines(TextFormat::Ndjson.encoder(schema)?),
-            Encoding::Csv => Encoder::Csv(TextFormat::csv().encoder(schema)?),
-            Encoding::Document => {
-                Encoder::Document { columns: columns(schema, &[]), rows: 0, value_bytes_max }
-            }
+        let form = match encoding {
+            Encoding::JsonLines => Form::Lines(TextFormat::Ndjson.encoder(schema)?),
+            Encoding::Csv => Form::Csv(TextFormat::csv().encoder(schema)?),
+            Encoding::Document => Form::Document { columns: columns(schema, &[]), rows: 0, value_bytes_max },
             Encoding::Arrow => {
-                Encoder::Arrow(Box::new(StreamWriter::try_new(Vec::new(), schema).map_err(wrong)?))
+                Form::Arrow(Box::new(StreamWriter::try_new(Vec::new(), schema).map_err(wrong)?))
             }
             Encoding::Events | Encoding::Messages => {
                 let framing =
                     if encoding == Encoding::Events { Framing::ServerSent } else { Framing::Message };
-                Encoder::Events { framing, columns: columns(schema, &[]), key, value_bytes_max }
+                Form::Events { framing, columns: columns(schema, &[]), key, value_bytes_max }
             }
-        })
+        };
+        Ok(Encoder { form, notices })
     }
 
     /// What comes before the rows.
     pub fn head(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        match self {
-            Encoder::Lines(encoder) | Encoder::Csv(encoder) => encoder.header(&mut bytes),
-            Encoder::Document { columns, .. } => {
+        match &mut self.form {
+            Form::Lines(encoder) | Form::Csv(encoder) => encoder.header(&mut bytes),
+            Form::Document { columns, .. } => {
                 bytes = format!("{{\"columns\":{},\n\"rows\":[", described(columns)).into_bytes();
             }
-            Encoder::Arrow(writer) => bytes = std::mem::take(writer.get_mut()),
-            Encoder::Events { framing, columns, key, .. } => {
+            Form::Arrow(writer) => bytes = std::mem::take(writer.get_mut()),
+            Form::Events { framing, columns, key, .. } => {
                 bytes = framing.event("columns", &json!({ "columns": described(columns), "key": key }));
             }
         }
@@ -116,20 +121,20 @@ impl Encoder {
 
     pub fn rows(&mut self, batch: &RecordBatch) -> Result<Vec<u8>, Cause> {
         let mut bytes = Vec::new();
-        match self {
-            Encoder::Lines(encoder) | Encoder::Csv(encoder) => encoder.rows(batch, &mut bytes)?,
-            Encoder::Document { columns, rows, value_bytes_max } => {
+        match &mut self.form {
+            Form::Lines(encoder) | Form::Csv(encoder) => encoder.rows(batch, &mut bytes)?,
+            Form::Document { columns, rows, value_bytes_max } => {
                 for row in 0..batch.num_rows() {
                     bytes.extend_from_slice(if *rows == 0 { b"\n" } else { b",\n" });
                     *rows += 1;
                     write_row(columns, batch, row, *value_bytes_max, &mut bytes);
                 }
             }
-            Encoder::Arrow(writer) => {
+            Form::Arrow(writer) => {
                 writer.write(batch).map_err(wrong)?;
                 bytes = std::mem::take(writer.get_mut());
             }
-            Encoder::Events { framing, columns, value_bytes_max, .. } => {
+            Form::Events { framing, columns, value_bytes_max, .. } => {
                 let (before, after) = framing.around("rows");
                 bytes.extend_from_slice(before.as_bytes());
                 bytes.push(b'[');
@@ -151,33 +156,43 @@ impl Encoder {
         let missing = left_out.map(|LeftOut { rows, null_results, samples }| {
             json!({ "rows": rows, "null_results": null_results, "samples": samples })
         });
-        Ok(match self {
-            Encoder::Lines(_) | Encoder::Csv(_) => Vec::new(),
-            Encoder::Document { .. } => {
+        let notices = std::mem::take(&mut self.notices);
+        Ok(match &mut self.form {
+            Form::Lines(_) | Form::Csv(_) => Vec::new(),
+            Form::Document { .. } => {
                 let missing = missing.map(|missing| format!(",\n\"left_out\":{missing}")).unwrap_or_default();
-                format!("],\n\"complete\":true{missing}}}\n").into_bytes()
+                let notices = if notices.is_empty() {
+                    String::new()
+                } else {
+                    format!(",\n\"notices\":{}", json!(notices))
+                };
+                format!("],\n\"complete\":true{missing}{notices}}}\n").into_bytes()
             }
-            Encoder::Arrow(writer) => {
+            Form::Arrow(writer) => {
                 writer.finish().map_err(wrong)?;
                 std::mem::take(writer.get_mut())
             }
-            Encoder::Events { framing, .. } => match missing {
-                Some(missing) => framing.event("end", &json!({ "left_out": missing })),
-                None => framing.event("end", &json!({})),
-            },
+            Form::Events { framing, .. } => {
+                let mut data = serde_json::Map::new();
+                data.extend(missing.map(|missing| ("left_out".to_owned(), missing)));
+                if !notices.is_empty() {
+                    data.insert("notices".to_owned(), json!(notices));
+                }
+                framing.event("end", &Value::Object(data))
+            }
         })
     }
 
     /// What comes after the last row if the query has failed. Formats that cannot say it break off.
     pub fn failure(&self, report: &Report) -> Failure {
         let error = error(report);
-        match self {
-            Encoder::Lines(_) => Failure::BreakOff(format!("{}\n", json!({ "error": error })).into_bytes()),
-            Encoder::Csv(_) | Encoder::Arrow(_) => Failure::BreakOff(Vec::new()),
-            Encoder::Document { .. } => {
+        match &self.form {
+            Form::Lines(_) => Failure::BreakOff(format!("{}\n", json!({ "error": error })).into_bytes()),
+            Form::Csv(_) | Form::Arrow(_) => Failure::BreakOff(Vec::new()),
+            Form::Document { .. } => {
                 Failure::Reported(format!("],\n\"complete\":false,\n\"error\":{error}}}\n").into_bytes())
             }
-            Encoder::Events { framing, .. } => Failure::Reported(framing.event("error", &error)),
+            Form::Events { framing, .. } => Failure::Reported(framing.event("error", &error)),
         }
     }
 }

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use hyper::body::Incoming;
-use hyper::header::HeaderValue;
 use hyper::{Request, StatusCode};
 use tidemill_service::{Role, Session};
 use tokio::sync::oneshot;
@@ -23,7 +22,7 @@ use self::body::{CancelWhenDropped, RowsBody};
 pub(super) use self::encoding::Framing;
 use self::pieces::{PieceReceiver, pieces};
 use self::question::Question;
-use self::worker::{FinalPiece, Worker};
+use self::worker::{AnswerHead, FinalPiece, Worker};
 use super::answer::{Answer, Refusal, starting};
 use super::shared::HttpState;
 use crate::report::{QUERY_CANCELED, TOO_MANY_CONNECTIONS};
@@ -33,8 +32,8 @@ use crate::sessions::identity::Identity;
 /// Answers a question.
 pub(super) async fn answer(request: Request<Incoming>, shared: &HttpState, identity: &Identity) -> Answer {
     match begin(request, shared, identity).await {
-        Ok(Begun { content, pieces, final_piece, cancel }) => {
-            RowsBody::answer(content, pieces, final_piece, cancel)
+        Ok(Begun { head, pieces, final_piece, cancel }) => {
+            RowsBody::answer(head, pieces, final_piece, cancel)
         }
         Err(refusal) => refusal.answer(),
     }
@@ -42,8 +41,8 @@ pub(super) async fn answer(request: Request<Incoming>, shared: &HttpState, ident
 
 /// An answer that has begun.
 pub(super) struct Begun {
-    /// The type of its content.
-    pub content: HeaderValue,
+    /// What is said before it.
+    pub head: AnswerHead,
     pub pieces: PieceReceiver,
     pub final_piece: FinalPiece,
     /// The question is cancelled when it is dropped.
@@ -86,6 +85,7 @@ pub(super) async fn begin(
         final_piece: final_piece.clone(),
         started: Instant::now(),
         unread_max: shared.options.unread_max,
+        notices: Vec::new(),
     };
     // From here on, whoever goes cancels.
     let mut cancel = CancelWhenDropped::new(cancellation.clone());
@@ -108,5 +108,5 @@ pub(super) async fn begin(
         },
         None => beginning.await.map_err(|_| gone())?,
     };
-    Ok(Begun { content: begun?, pieces: waiting, final_piece, cancel })
+    Ok(Begun { head: begun?, pieces: waiting, final_piece, cancel })
 }

@@ -21,13 +21,17 @@ use super::pieces::{NotTaken, PieceSender};
 use super::question::Question;
 use crate::http::answer::Refusal;
 use crate::measured_plan::measured_plan;
-use crate::report::{NOT_SUPPORTED, PROGRAM_LIMIT, QUERY_CANCELED, Report, SYNTAX_ERROR};
+use crate::report::{
+    INSUFFICIENT_PRIVILEGE, NOT_SUPPORTED, PROGRAM_LIMIT, QUERY_CANCELED, Report, SYNTAX_ERROR,
+};
 use crate::text_rows::plan_rows;
 
 /// Planning takes stack for each level of an expression.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
 /// The field after an answer that says how many rows and values are missing from it.
 pub(super) const LEFT_OUT: HeaderName = HeaderName::from_static("tidemill-left-out");
+/// The field before or after an answer with what a client of PostgreSQL's protocol gets as a notice.
+pub(super) const NOTICE: HeaderName = HeaderName::from_static("x-tidemill-notice");
 /// How often a full queue is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -46,7 +50,8 @@ impl FinalPiece {
 
     fn tell_of_missing_rows(&self, left_out: &LeftOut) {
         let count = HeaderValue::from(left_out.rows + left_out.null_results);
-        self.lock().1 = Some(HeaderMap::from_iter([(LEFT_OUT, count)]));
+        let notice = notice_field(&[left_out.sentence()]).map(|notice| (NOTICE, notice));
+        self.lock().1 = Some([(LEFT_OUT, count)].into_iter().chain(notice).collect());
     }
 
     pub fn take(&self) -> Option<Bytes> {
@@ -62,12 +67,22 @@ impl FinalPiece {
 pub(super) struct Worker {
     pub session: Session,
     pub question: Question,
-    pub begun: Option<oneshot::Sender<Result<HeaderValue, Refusal>>>,
+    pub begun: Option<oneshot::Sender<Result<AnswerHead, Refusal>>>,
     pub pieces: PieceSender,
     pub final_piece: FinalPiece,
     pub started: Instant,
     /// How long a piece may wait for the client.
     pub unread_max: Duration,
+    /// What the client is to know besides the rows.
+    pub notices: Vec<String>,
+}
+
+/// What is said before an answer.
+pub(in crate::http) struct AnswerHead {
+    /// The type of its content.
+    pub content: HeaderValue,
+    /// What is known by then of what its client is to know besides the rows.
+    pub notice: Option<HeaderValue>,
 }
 
 /// Why rows are no longer sent.
@@ -127,7 +142,7 @@ impl Worker {
         }
     }
 
-    fn tell(&mut self, begun: Result<HeaderValue, Refusal>) {
+    fn tell(&mut self, begun: Result<AnswerHead, Refusal>) {
         if let Some(sender) = self.begun.take() {
             let _ = sender.send(begun);
         }
@@ -141,6 +156,7 @@ impl Worker {
             Ok((Rows::Ready(Some(rows)), Some(schema), None))
         };
         self.session.set_answers_in_batches(true);
+        self.notices = self.session.stopped_views(&statement).map_err(Report::from)?;
         match self.session.execute(&statement).map_err(Report::from)? {
             Reply::Rows(rows) => ready(rows),
             Reply::Batches(batches) => {
@@ -151,6 +167,7 @@ impl Worker {
             Reply::Text(text) => ready(plan_rows(&text, statement.kind.is_explained_in_json())),
             Reply::Query(query) => {
                 let key = self.key(&query)?;
+                self.notices.extend(query.notice().map(str::to_owned));
                 let stream = query.stream().map_err(Report::from)?;
                 let schema = stream.schema().cloned();
                 Ok((Rows::Stream(Box::new(stream)), schema, key))
@@ -194,16 +211,19 @@ impl Worker {
         let schema = schema.or_else(|| next.as_ref().map(RecordBatch::schema));
         let schema = schema.unwrap_or_else(|| Arc::new(Schema::empty()));
         let Question { encoding, value_bytes_max, .. } = self.question;
-        let mut encoder = Encoder::new(encoding, &schema, key, value_bytes_max).map_err(Report::from)?;
-        let head = encoder.head();
+        let notices = std::mem::take(&mut self.notices);
+        let head = AnswerHead { content: encoding.content_type(), notice: notice_field(&notices) };
+        let mut encoder =
+            Encoder::new((encoding, notices), &schema, key, value_bytes_max).map_err(Report::from)?;
+        let beginning = encoder.head();
         let mut sent = 0;
         let first = match next.take() {
             Some(batch) => self.encode(&mut encoder, &batch, &mut sent)?,
             None => Vec::new(),
         };
         // The type of its content.
-        self.tell(Ok(self.question.encoding.content_type()));
-        let sending = self.send_beginning(head, first).and_then(|()| {
+        self.tell(Ok(head));
+        let sending = self.send_beginning(beginning, first).and_then(|()| {
             while !self.are_too_many(sent)
                 && let Some(batch) = self.next(&mut rows)?
             {
@@ -314,6 +334,14 @@ impl Worker {
     }
 }
 
+/// Notices as a field of HTTP, which has only characters of ASCII; `None`: there are none.
+fn notice_field(notices: &[String]) -> Option<HeaderValue> {
+    let text = notices.join("; ");
+    let text: String =
+        text.chars().map(|letter| if matches!(letter, ' '..='~') { letter } else { '?' }).collect();
+    (!text.is_empty()).then(|| HeaderValue::from_str(&text).ok()).flatten()
+}
+
 /// The statement of a text, which has only one.
 fn only_statement(text: &str) -> Result<Statement, Report> {
     let mut statements = parse(text, "query").map_err(|error| Report::of_reading(&error))?;
@@ -346,6 +374,7 @@ fn not_a_query() -> Report {
 fn status_of(code: &str) -> StatusCode {
     match code {
         QUERY_CANCELED => StatusCode::REQUEST_TIMEOUT,
+        INSUFFICIENT_PRIVILEGE => StatusCode::FORBIDDEN,
         code if code.starts_with("53") || code.starts_with("58") => StatusCode::SERVICE_UNAVAILABLE,
         code if code.starts_with("XX") => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_REQUEST,

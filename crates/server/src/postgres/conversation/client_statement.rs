@@ -11,6 +11,7 @@ use super::cursor_statement::CursorStatement;
 use super::insert_statement::InsertStatement;
 use super::own_statement::OwnStatement;
 use super::prepare_statement::PrepareStatement;
+use super::table_statement::TableStatement;
 use crate::report::Report;
 use crate::sessions::identity::{self, Identity};
 
@@ -22,6 +23,7 @@ pub(crate) enum ClientStatement {
     Insert(InsertStatement),
     Cursor(CursorStatement),
     Prepare(PrepareStatement),
+    Table(TableStatement),
     Statement(Box<Statement>),
     /// A query that was prepared, with the values of its parameters.
     Prepared(Arc<Statement>, Arc<[Parameter]>),
@@ -47,6 +49,7 @@ impl ClientStatement {
             ClientStatement::Own(_) | ClientStatement::Prepare(_) => Role::Reader,
             // An input of a sink is a definition, which is looked at once it is known to be one.
             ClientStatement::Copy(CopyStatement::In { .. }) | ClientStatement::Insert(_) => Role::Writer,
+            ClientStatement::Table(_) => Role::Owner,
             ClientStatement::Statement(_)
             | ClientStatement::Prepared(..)
             | ClientStatement::SetLocal(_)
@@ -62,7 +65,9 @@ impl ClientStatement {
     pub fn is_answered_at_once(&self) -> bool {
         match self {
             ClientStatement::Own(own) => !matches!(own, OwnStatement::Commit),
-            ClientStatement::Copy(CopyStatement::In { .. }) | ClientStatement::Insert(_) => false,
+            ClientStatement::Copy(CopyStatement::In { .. })
+            | ClientStatement::Insert(_)
+            | ClientStatement::Table(_) => false,
             ClientStatement::Statement(statement) => !statement.kind.is_definition(),
             _ => true,
         }
@@ -79,7 +84,8 @@ impl ClientStatement {
             ClientStatement::Own(_)
             | ClientStatement::Copy(_)
             | ClientStatement::Cursor(_)
-            | ClientStatement::Prepare(_) => None,
+            | ClientStatement::Prepare(_)
+            | ClientStatement::Table(_) => None,
         }
     }
 
@@ -88,6 +94,7 @@ impl ClientStatement {
     pub fn shown(&self) -> Option<Cow<'_, str>> {
         let query = match self {
             ClientStatement::Copy(CopyStatement::In { .. }) => return Some("COPY ... FROM STDIN".into()),
+            ClientStatement::Table(TableStatement::Create(_)) => return Some("CREATE TABLE ...".into()),
             ClientStatement::Insert(InsertStatement { source, .. }) => {
                 return Some(format!("INSERT INTO {source} ...").into());
             }
@@ -138,6 +145,9 @@ impl ClientStatement {
         }
         if let Some(cursor) = CursorStatement::read(piece, &words) {
             return cursor.map(ClientStatement::Cursor);
+        }
+        if let Some(table) = TableStatement::read(piece, &words) {
+            return table.map(ClientStatement::Table);
         }
         if let Some(prepare) = PrepareStatement::read(piece, &words) {
             return prepare.map(ClientStatement::Prepare);

@@ -55,6 +55,7 @@ impl Conversation<'_> {
             ClientStatement::Prepare(statement) => self.execute_prepare_statement(statement),
             ClientStatement::SetLocal(statement) => self.set_in_language(statement, true),
             ClientStatement::Copy(copy) => self.copy(copy),
+            ClientStatement::Table(statement) => self.execute_table_statement(statement),
             ClientStatement::Insert(insert) => self.insert(insert),
             ClientStatement::Cursor(cursor) => self.execute_cursor_statement(cursor),
         }
@@ -67,6 +68,11 @@ impl Conversation<'_> {
             let report = Report::error(ACTIVE_TRANSACTION, message);
             return Err(report.with_hint("execute it outside of BEGIN and COMMIT (autocommit)").into());
         }
+        self.execute_checked(statement)
+    }
+
+    /// Executes a statement that may be executed now.
+    pub(super) fn execute_checked(&mut self, statement: &Statement) -> Result<Answer> {
         if let Some(mut planner) = self.catalogue_planner(statement, true) {
             return match planner.execute(statement).map_err(Report::from)? {
                 Planned::Rows(rows) => Ok(Answer::Rows(Rows::ready(rows, "SELECT", &self.session)?)),
@@ -191,9 +197,11 @@ impl Conversation<'_> {
                 let is_commit = *own == OwnStatement::Commit && !has_failed;
                 self.end_settings(is_commit)?;
                 if is_commit {
+                    self.created_tables.clear();
                     self.take_in_inserted()?
                 } else {
-                    self.inserted.truncate(0)
+                    self.inserted.truncate(0);
+                    self.drop_created_tables(0)?
                 }
                 done(if is_commit { "COMMIT" } else { "ROLLBACK" })
             }
@@ -210,9 +218,10 @@ impl Conversation<'_> {
                 self.shown(own, vec![vec![value]])
             }
             OwnStatement::ShowAll => {
-                let (names, values) =
+                let (names, values): (Vec<String>, _) =
                     self.settings.all().map(|(name, value)| (name.to_owned(), value.to_owned())).unzip();
-                self.shown(own, vec![names, values])
+                let descriptions = vec![String::new(); names.len()];
+                self.shown(own, vec![names, values, descriptions])
             }
             OwnStatement::ShowCreate(name) => match self.session.catalog().definition_of(name) {
                 Some(text) => self.shown(own, vec![vec![name.clone()], vec![text]]),
@@ -418,6 +427,7 @@ fn tag(kind: &StatementKind) -> String {
         StatementKind::Stop(_) => "STOP",
         StatementKind::Start(_) => "START",
         StatementKind::Alter(alter) => return format!("ALTER {}", alter.kind.keyword()),
+        StatementKind::AddColumns(_) => "ALTER SOURCE",
         StatementKind::Drop { kind, .. } => return format!("DROP {}", kind.keyword()),
         StatementKind::Set { .. } => "SET",
         StatementKind::Query(..) => "SELECT 0",

@@ -200,9 +200,12 @@ impl Conversation<'_> {
     ) -> std::result::Result<Option<Vec<Column>>, Report> {
         match wanted {
             None
-            | Some(ClientStatement::Copy(_) | ClientStatement::Insert(_) | ClientStatement::SetLocal(_)) => {
-                Ok(None)
-            }
+            | Some(
+                ClientStatement::Copy(_)
+                | ClientStatement::Insert(_)
+                | ClientStatement::SetLocal(_)
+                | ClientStatement::Table(_),
+            ) => Ok(None),
             Some(ClientStatement::Cursor(CursorStatement::Fetch { name, is_move: false, .. })) => {
                 self.columns_of_cursor(name, formats).map(Some)
             }

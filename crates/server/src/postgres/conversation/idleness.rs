@@ -13,7 +13,8 @@ use crate::report::{IDLE_IN_TRANSACTION, Report};
 const LOOK: Duration = Duration::from_secs(1);
 
 impl Conversation<'_> {
-    /// Waits for the next request, and looks meanwhile whether the session may continue to wait.
+    /// Waits for the next request, and looks meanwhile whether the session may continue to wait. What is free in the
+    /// memory of its thread is for others then.
     ///
     /// # Errors
     /// Why the session ends.
@@ -23,9 +24,15 @@ impl Conversation<'_> {
         if !may_rest && !self.inbox.has_next() {
             self.slot.leave();
         }
+        let mut keeps_memory = true;
         loop {
             match self.inbox.next(may_rest, self.patience(since)).map_err(|error| Report::from(&error))? {
-                Next::Nothing => self.look_at_idleness(since)?,
+                Next::Nothing => {
+                    self.look_at_idleness(since)?;
+                    if std::mem::take(&mut keeps_memory) {
+                        self.shared.options.release_memory.iter().for_each(|release| release());
+                    }
+                }
                 next => {
                     self.session.forget_outlived_rows();
                     return Ok(next);

@@ -12,12 +12,14 @@ mod extended;
 mod idleness;
 mod insert;
 mod insert_statement;
+mod inserted_rows;
 mod limits;
 mod own_statement;
 mod prepare_statement;
 mod prepared;
 mod push_columns;
 mod savepoints;
+mod table_statement;
 mod transaction_settings;
 mod type_query;
 mod user_statement;
@@ -33,7 +35,7 @@ use tidemill_service::{Role, Session};
 use self::answer::Answer;
 use self::client_statement::ClientStatement;
 use self::cursors::Cursor;
-use self::insert::InsertedRows;
+use self::inserted_rows::InsertedRows;
 use self::prepared::{Portal, PreparedStatement};
 use self::savepoints::Savepoint;
 use self::transaction_settings::SettingsAtEnd;
@@ -98,6 +100,8 @@ pub(crate) struct Conversation<'a> {
     savepoints: Vec<Savepoint>,
     /// In the transaction.
     inserted: InsertedRows,
+    /// By the transaction, the newest one last.
+    created_tables: Vec<String>,
     /// How often the session had been cancelled before the newest request.
     cancelled_before: u32,
     /// Of the next request, if the session has been parked.
@@ -164,6 +168,7 @@ impl<'a> Conversation<'a> {
             cursors: BTreeMap::new(),
             savepoints: Vec::new(),
             inserted: InsertedRows::default(),
+            created_tables: Vec::new(),
             cancelled_before: 0,
             asked,
             slot,
@@ -173,7 +178,10 @@ impl<'a> Conversation<'a> {
     /// Answers until the client leaves, or the server is shutting down; or until there is nothing more to answer: what is kept of
     /// the session until there is.
     pub fn run(mut self) -> io::Result<Option<Idle>> {
-        match self.converse() {
+        let ended = self.converse();
+        // Who leaves in the middle of a transaction rolls it back.
+        let _ = self.drop_created_tables(0);
+        match ended {
             Ok(false) => Ok(None),
             Ok(true) => {
                 self.session.set_when_long(None);

@@ -124,7 +124,13 @@ impl OwnStatement {
             }
             ["DISCARD", "ALL"] => OwnStatement::DiscardAll,
             ["DISCARD", "PLANS" | "SEQUENCES" | "TEMP" | "TEMPORARY"] => OwnStatement::Nothing("DISCARD"),
-            ["UNLISTEN", "*"] => OwnStatement::Nothing("UNLISTEN"),
+            ["UNLISTEN", ..] => OwnStatement::Nothing("UNLISTEN"),
+            ["CHECKPOINT"] => OwnStatement::Nothing("CHECKPOINT"),
+            ["LISTEN" | "NOTIFY", ..] => {
+                let report = Report::error(NOT_SUPPORTED, "sessions do not notify each other here");
+                let hint = "SUBSCRIBE TO name sends the changes of a view as they come";
+                return Some(Err(report.with_hint(hint)));
+            }
             _ => return None,
         }))
     }
@@ -135,7 +141,7 @@ impl OwnStatement {
     pub fn columns(&self) -> Option<Vec<&str>> {
         match self {
             OwnStatement::Show(name) => Some(vec![name]),
-            OwnStatement::ShowAll => Some(vec!["name", "setting"]),
+            OwnStatement::ShowAll => Some(vec!["name", "setting", "description"]),
             OwnStatement::ShowCreate(_) => Some(vec!["name", "create_statement"]),
             OwnStatement::ShowSessions => Some(SESSION_COLUMNS.to_vec()),
             OwnStatement::ShowUsers => Some(vec!["name", "role"]),

@@ -4,12 +4,14 @@ use tidemill_connect::memory::PushTarget;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_service::Session;
 
+use crate::postgres::client_tables::source_of;
 use crate::report::{DUPLICATE_COLUMN, OBJECT_NOT_READY, Report, UNDEFINED_COLUMN, WRONG_OBJECT_TYPE};
 
 /// The source of a name, which a query reads. `done`: what the client wants to do with rows.
 pub(super) fn push_target(session: &Session, source: &str, done: &str) -> Result<PushTarget, Report> {
     let catalog = session.runtime().catalog();
-    let Some(target) = catalog.push_target(source) else {
+    let of_table = || catalog.push_target(&source_of(&catalog, source)?);
+    let Some(target) = catalog.push_target(source).or_else(of_table) else {
         let is_there = catalog.listed().iter().any(|relation| relation.name == source);
         let message = if is_there {
             format!("'{source}' is not a source into which rows can be {done}")
@@ -18,9 +20,11 @@ pub(super) fn push_target(session: &Session, source: &str, done: &str) -> Result
         };
         let code = if is_there { WRONG_OBJECT_TYPE } else { "42P01" };
         let hint = if is_there {
-            format!("rows are {done} into sources that were created with connector = 'push'")
+            format!(
+                "rows are {done} into tables that a client has created, and into sources with connector = 'push'"
+            )
         } else {
-            format!("CREATE SOURCE {source} (...) WITH (connector = 'push')")
+            format!("CREATE TABLE {source} (...), or CREATE SOURCE {source} (...) WITH (connector = 'push')")
         };
         return Err(Report::error(code, message).with_hint(hint));
     };

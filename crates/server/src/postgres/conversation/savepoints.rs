@@ -1,4 +1,4 @@
-//! Savepoints. There is nothing to undo but settings and rows that were inserted; after an error, a client returns to one to continue.
+//! Savepoints. There is nothing to undo but settings, tables that were created and rows that were inserted; after an error, a client returns to one to continue.
 
 use super::limits::check_room;
 use super::transaction_settings::SettingsInTransaction;
@@ -20,6 +20,8 @@ pub(super) struct Savepoint {
     settings: SettingsInTransaction,
     /// How many inserts there were before.
     inserts: usize,
+    /// How many tables were created before.
+    tables: usize,
 }
 
 impl SavepointStatement {
@@ -62,7 +64,8 @@ impl Conversation<'_> {
                 check_room(self.savepoints.len(), "savepoints", "RELEASE some of them")?;
                 let settings = self.settings_in_transaction();
                 let inserts = self.inserted.len();
-                self.savepoints.push(Savepoint { name: name.clone(), settings, inserts });
+                let tables = self.created_tables.len();
+                self.savepoints.push(Savepoint { name: name.clone(), settings, inserts, tables });
             }
             SavepointStatement::Release(name) => {
                 let place = place(name)?;
@@ -74,6 +77,7 @@ impl Conversation<'_> {
                 let settings = self.savepoints[place].settings.clone();
                 self.return_to_settings(settings)?;
                 self.inserted.truncate(self.savepoints[place].inserts);
+                self.drop_created_tables(self.savepoints[place].tables)?;
                 self.transaction = TransactionStatus::Open;
             }
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::Int64Type;
-use tidemill_engine::arrow::array::{ArrayRef, BooleanArray, Int64Array, StringArray};
+use tidemill_engine::arrow::array::{ArrayRef, Int64Array, StringArray};
 use tidemill_engine::arrow::schema::DataType;
 use tidemill_sql::Planner;
 
@@ -18,8 +18,7 @@ use crate::postgres::session_settings::SessionSettings;
 use crate::postgres::values::{Kind, MODIFIER_HEAD, TYPES};
 
 /// The functions that there are.
-pub(super) const NAMES: [&str; 60] = [
-    "col_description",
+pub(super) const NAMES: [&str; 37] = [
     "current_catalog",
     "current_database",
     "current_schema",
@@ -27,44 +26,22 @@ pub(super) const NAMES: [&str; 60] = [
     "current_setting",
     "current_user",
     "format_type",
-    "obj_description",
+    "host",
     "parse_ident",
-    "pg_advisory_unlock_all",
     "pg_conf_load_time",
-    "pg_database_size",
-    "pg_encoding_to_char",
-    "pg_expandarray",
-    "pg_function_is_visible",
-    "pg_get_constraintdef",
     "pg_current_xact_id",
-    "pg_get_expr",
+    "pg_expandarray",
+    "pg_get_constraintdef",
     "pg_get_function_arguments",
     "pg_get_function_identity_arguments",
     "pg_get_function_result",
-    "pg_get_functiondef",
     "pg_get_indexdef",
-    "pg_get_partkeydef",
-    "pg_get_ruledef",
-    "pg_get_triggerdef",
     "pg_get_userbyid",
     "pg_get_viewdef",
-    "pg_indexes_size",
-    "pg_is_in_recovery",
-    "pg_my_temp_schema",
     "pg_postmaster_start_time",
-    "pg_relation_size",
     "pg_series",
     "pg_size_pretty",
     "pg_subscripts",
-    "pg_stat_get_dead_tuples",
-    "pg_stat_get_live_tuples",
-    "pg_stat_get_numscans",
-    "pg_table_is_visible",
-    "pg_table_size",
-    "pg_tablespace_location",
-    "pg_tablespace_size",
-    "pg_total_relation_size",
-    "pg_type_is_visible",
     "pg_typeof",
     "quote_ident",
     "quote_literal",
@@ -72,11 +49,11 @@ pub(super) const NAMES: [&str; 60] = [
     "regclass_name",
     "session_user",
     "set_config",
-    "shobj_description",
     "to_regclass",
     "to_regtype",
     "transaction_age",
     "txid_current",
+    "txid_current_snapshot",
     "type_names",
     "version",
 ];
@@ -103,36 +80,9 @@ pub(super) fn register(
         let value = value.to_owned();
         planner.register_function(name, vec![], TEXT, move |_| Ok(texts([Some(value.clone())])));
     }
-    let no = |_: &[ArrayRef]| Ok(Arc::new(BooleanArray::from(vec![false])) as ArrayRef);
-    planner.register_function("pg_is_in_recovery", vec![], DataType::Boolean, no);
-
-    for name in ["pg_table_is_visible", "pg_type_is_visible", "pg_function_is_visible"] {
-        planner.register_function(name, vec![NUMBER], DataType::Boolean, |arguments| {
-            Ok(Arc::new(BooleanArray::from(vec![true; arguments[0].len()])) as ArrayRef)
-        });
-    }
-    for name in ["pg_relation_size", "pg_table_size", "pg_total_relation_size", "pg_indexes_size"] {
-        planner.register_function(name, vec![NUMBER], NUMBER, |arguments| {
-            Ok(numbers(vec![Some(0); arguments[0].len()]))
-        });
-    }
     let user = relations.user.clone();
     of_number(planner, "pg_get_userbyid", move |_| Some(user.clone()));
-    of_number(planner, "pg_encoding_to_char", |_| Some("UTF8".to_owned()));
-    of_number(planner, "pg_tablespace_location", |_| Some(String::new()));
-    for name in
-        ["pg_tablespace_size", "pg_stat_get_numscans", "pg_stat_get_live_tuples", "pg_stat_get_dead_tuples"]
-    {
-        planner.register_function(name, vec![NUMBER], NUMBER, |arguments| {
-            Ok(numbers(vec![Some(0); arguments[0].len()]))
-        });
-    }
-    planner.register_function("pg_database_size", vec![TEXT], NUMBER, |arguments| {
-        Ok(numbers(vec![Some(0); arguments[0].len()]))
-    });
-    // A session has no schema of its own.
-    planner.register_function("pg_my_temp_schema", vec![], NUMBER, |_| Ok(numbers([Some(0)])));
-    of_number(planner, "pg_size_pretty", |bytes| Some(format!("{bytes} bytes")));
+    of_number(planner, "pg_size_pretty", |bytes| Some(size(bytes)));
     let names: BTreeMap<i64, String> =
         relations.relations.iter().map(|relation| (oid(&relation.name), relation.name.clone())).collect();
     let numbers_of: BTreeMap<String, i64> = names.iter().map(|(oid, name)| (name.clone(), *oid)).collect();
@@ -146,22 +96,11 @@ pub(super) fn register(
     of_number(planner, "regclass_name", move |oid| {
         Some(names.get(&oid).map_or(oid.to_string(), |name| quoted(name)))
     });
-    for (name, second) in
-        [("col_description", NUMBER), ("obj_description", TEXT), ("shobj_description", TEXT)]
-    {
-        // Nothing has a description.
-        planner.register_function(name, vec![NUMBER, second], TEXT, |arguments| {
-            Ok(texts(vec![None; arguments[0].len()]))
-        });
-    }
     planner.register_function("format_type", vec![NUMBER, NUMBER], TEXT, |arguments| {
         let oids = arguments[0].as_primitive::<Int64Type>().iter();
         let modifiers = arguments[1].as_primitive::<Int64Type>().iter();
         Ok(texts(oids.zip(modifiers).map(|(oid, modifier)| Some(type_name(oid?, modifier.unwrap_or(-1))))))
     });
-    for name in ["pg_get_partkeydef", "pg_get_triggerdef", "pg_get_ruledef", "pg_get_functiondef"] {
-        of_number(planner, name, |_| None);
-    }
     planner.register_type_function("pg_typeof", |data_type| match data_type {
         DataType::Null => "unknown".to_owned(),
         other => Kind::of(other).full_name(),
@@ -170,6 +109,11 @@ pub(super) fn register(
     for name in ["txid_current", "pg_current_xact_id"] {
         planner.register_function(name, vec![], NUMBER, move |_| Ok(numbers([Some(catalogue_version)])));
     }
+    planner.register_function("txid_current_snapshot", vec![], TEXT, move |_| {
+        Ok(texts([Some(format!("{catalogue_version}:{catalogue_version}:"))]))
+    });
+    // Addresses have no masks here.
+    of_text(planner, "host", |address| Some(address.to_owned()));
     planner.register_function("transaction_age", vec![NUMBER], NUMBER, move |arguments| {
         let versions = arguments[0].as_primitive::<Int64Type>().iter();
         Ok(numbers(versions.map(|version| Some(catalogue_version - version?))))
@@ -185,11 +129,6 @@ pub(super) fn register(
     planner.register_function("to_regtype", vec![TEXT], NUMBER, |arguments| {
         Ok(numbers(arguments[0].as_string::<i32>().iter().map(|name| type_number(name?))))
     });
-    planner.register_function("pg_get_expr", vec![TEXT, NUMBER], TEXT, |arguments| {
-        Ok(texts(vec![None; arguments[0].len()]))
-    });
-    // There are no such locks.
-    planner.register_function("pg_advisory_unlock_all", vec![], TEXT, |_| Ok(texts([None])));
     of_text(planner, "quote_literal", |text| Some(literal(text)));
     planner.register_function("quote_nullable", vec![TEXT], TEXT, |arguments| {
         let values = arguments[0].as_string::<i32>().iter();
@@ -228,6 +167,22 @@ pub(super) fn texts(values: impl IntoIterator<Item = Option<String>>) -> ArrayRe
 
 pub(super) fn numbers(values: impl IntoIterator<Item = Option<i64>>) -> ArrayRef {
     Arc::new(values.into_iter().collect::<Int64Array>())
+}
+
+/// A size in a unit that leaves it at most five digits, as PostgreSQL writes it: `118 MB`.
+fn size(bytes: i64) -> String {
+    if bytes.abs() < 10 << 10 {
+        return format!("{bytes} bytes");
+    }
+    // Halves of a unit, so that it can be rounded.
+    let mut halves = bytes / 512;
+    for unit in ["kB", "MB", "GB", "TB"] {
+        if halves.abs() < (20 << 10) - 1 {
+            return format!("{} {unit}", (halves + halves.signum()) / 2);
+        }
+        halves /= 1024;
+    }
+    format!("{} PB", (halves + halves.signum()) / 2)
 }
 
 /// A text as a statement has it.
@@ -296,5 +251,26 @@ fn modifiers(oid: i64, name: &str, modifier: i64) -> String {
         (1700, _) => format!("({},{})", modifier >> 16 & 0xffff, modifier & 0x7ff),
         (_, "character" | "character varying") => format!("({modifier})"),
         _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a PostgreSQL 15 writes them.
+    #[test]
+    fn sizes_have_units() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (10239, "10239 bytes"),
+            (10240, "10 kB"),
+            (-123_456_789, "-118 MB"),
+            (10_485_248, "10 MB"),
+            (1 << 40, "1024 GB"),
+            (i64::MAX, "8192 PB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
     }
 }

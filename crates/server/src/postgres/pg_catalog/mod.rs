@@ -2,6 +2,7 @@
 //! from the catalogue whenever a query names one of them.
 
 mod cell;
+mod constant_functions;
 mod defined_functions;
 mod functions;
 mod indexes;
@@ -37,6 +38,7 @@ pub(crate) fn is_named_in(statement: &Statement) -> bool {
 fn names_any(names: &[String]) -> bool {
     let is_function = |named: &String| {
         let known = functions::NAMES.into_iter().chain(sessions::NAMES).chain(object_names::NAMES);
+        let known = known.chain(constant_functions::names());
         known.into_iter().any(|name| named == name)
     };
     names.iter().any(|named| system_columns::is_known(named) || is_function(named))
@@ -75,6 +77,7 @@ pub(crate) fn planner(
         };
         planner.add_table(name, table.unwrap_or(Table::EMPTY).rows(name, identity));
     }
+    constant_functions::register(&mut planner);
     functions::register(&mut planner, &relations, settings, version);
     defined_functions::register(&mut planner, &relations.functions);
     sessions::register(&mut planner, sessions);

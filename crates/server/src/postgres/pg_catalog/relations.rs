@@ -16,6 +16,7 @@ use super::table::CellKind::{Flag, Number, Text, Texts};
 use super::table::{CellKind, Table};
 use super::types::{self, PG_TYPE};
 use super::words::{self, PG_GET_KEYWORDS};
+use crate::postgres::client_tables::source_of;
 use crate::postgres::session_settings::SessionSettings;
 use crate::postgres::values::{Kind, type_modifier};
 
@@ -47,7 +48,12 @@ impl Relations {
     pub fn new(catalog: &Catalog, users: Vec<User>, settings: &SessionSettings) -> Relations {
         let user = settings.get("session_authorization").unwrap_or_default().to_owned();
         let settings = settings.all().map(|(name, value)| (name, value.to_owned())).collect();
-        let (relations, functions) = (catalog.listed(), catalog.listed_functions());
+        let (mut relations, functions) = (catalog.listed(), catalog.listed_functions());
+        for relation in &mut relations {
+            if source_of(catalog, &relation.name).is_some() {
+                relation.kind = RelationKind::Table;
+            }
+        }
         Relations {
             relations,
             functions,

@@ -47,7 +47,9 @@ pub(super) fn rows() -> Vec<Vec<Cell>> {
             (0, i64::from(row.array_oid)),
         )
     });
-    scalars.chain(lists).collect()
+    // The type of names: drivers ask how long a name can be.
+    let names = type_row(19, "name", 64, "S", "name", (18, 1003));
+    scalars.chain(lists).chain([names]).collect()
 }
 
 /// A row of `pg_type`, with the types of the items and of the lists.

@@ -1,3 +1,5 @@
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.math.BigDecimal;
 import java.sql.Connection;
 import java.sql.DatabaseMetaData;
@@ -9,6 +11,7 @@ import java.sql.SQLException;
 import java.sql.Statement;
 import java.sql.Timestamp;
 import java.sql.Types;
+import java.sql.Wrapper;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -181,7 +184,66 @@ public class Jdbc {
         }
     }
 
-    public static void main(String[] arguments) throws SQLException {
+    /** Calls every method of the description of the database. What the driver itself does not have is left out. */
+    static void asksEverything(DatabaseMetaData known) throws ReflectiveOperationException {
+        for (Method method : DatabaseMetaData.class.getMethods()) {
+            if (method.getDeclaringClass() == Wrapper.class) {
+                continue;
+            }
+            // Texts are, in their order: the catalogue, the schema, the table, and a column.
+            String[] names = {null, "public", "newest", null, "public", "newest"};
+            Object[] arguments = new Object[method.getParameterCount()];
+            int texts = 0;
+            for (int at = 0; at < arguments.length; at++) {
+                Class<?> type = method.getParameterTypes()[at];
+                arguments[at] = type == int.class ? (Object) 1 : type == boolean.class ? (Object) false : null;
+                if (type == String.class) {
+                    arguments[at] = texts == 3 && arguments.length < 6 ? "%" : names[texts];
+                    texts++;
+                }
+            }
+            try {
+                if (method.invoke(known, arguments) instanceof ResultSet rows) {
+                    while (rows.next()) {
+                        for (int column = 1; column <= rows.getMetaData().getColumnCount(); column++) {
+                            rows.getObject(column);
+                        }
+                    }
+                }
+            } catch (InvocationTargetException error) {
+                String message = error.getCause().getMessage();
+                if (!message.contains("not yet implemented")) {
+                    throw new AssertionError(method.getName() + ": " + message, error.getCause());
+                }
+            }
+        }
+    }
+
+    /** Tables of its own, and what a transaction leaves of them. */
+    static void keepsTables(Connection connection) throws SQLException {
+        connection.setAutoCommit(false);
+        try (Statement statement = connection.createStatement()) {
+            statement.execute("CREATE TABLE made_by_java (id INTEGER NOT NULL, at TIMESTAMP)");
+            connection.rollback();
+            statement.execute("CREATE TABLE made_by_java (id INTEGER NOT NULL, at TIMESTAMP)");
+        }
+        try (PreparedStatement insert = connection.prepareStatement("INSERT INTO made_by_java (id, at) VALUES (?, ?)")) {
+            for (int id = 0; id < 3; id++) {
+                insert.setInt(1, id);
+                insert.setTimestamp(2, Timestamp.valueOf("2026-01-01 00:00:00"));
+                insert.addBatch();
+            }
+            equal(insert.executeBatch().length, 3);
+        }
+        connection.commit();
+        connection.setAutoCommit(true);
+        try (Statement statement = connection.createStatement()) {
+            equal(column(statement.executeQuery("SELECT count(*) AS n FROM made_by_java"), "n"), List.of("3"));
+            statement.execute("DROP TABLE made_by_java");
+        }
+    }
+
+    public static void main(String[] arguments) throws SQLException, ReflectiveOperationException {
         String address = "jdbc:postgresql://127.0.0.1:" + arguments[0] + "/db?user=ada&password=";
         try {
             DriverManager.getConnection(address + "wrong");
@@ -195,6 +257,8 @@ public class Jdbc {
             reads(connection);
             fails(connection);
             inspects(connection);
+            asksEverything(connection.getMetaData());
+            keepsTables(connection);
             equal(connection.getMetaData().getDatabaseProductName(), "PostgreSQL");
         }
         System.out.println("done");

@@ -57,6 +57,19 @@ async def parameters(connection):
     equal([row["name"] for row in await connection.fetch(among, [3, 1, 7])], ["apple", "plum"])
     equal([row["name"] for row in await connection.fetch("SELECT name FROM prices WHERE name <> ALL($1)", ["apple", "plum"])], ["pear"])
     equal(await connection.fetch("SELECT name FROM prices WHERE NOT id = ANY($1)", [3, None]), [])
+    # Where only a constant can stand, and where its type follows from the place.
+    places = [
+        ("SELECT date_trunc($1, TIMESTAMP '2026-01-05 10:00:00')", ["month"], datetime.datetime(2026, 1, 1)),
+        ("SELECT date_part($1, TIMESTAMP '2026-01-05 10:00:00')", ["day"], 5),
+        ("SELECT TIMESTAMP '2026-01-05 10:00:00' + $1", [datetime.timedelta(hours=1)], datetime.datetime(2026, 1, 5, 11)),
+        ("SELECT count(*) FROM (SELECT id FROM prices LIMIT $1 OFFSET $2) few", [2, 1], 2),
+        ("SELECT max(id) FROM prices WHERE id IN ($1, $2) AND price BETWEEN $3 AND $4", [1, 2, 0.0, 9.0], 2),
+        ("SELECT max(name) FROM prices WHERE name LIKE $1 OR ($2::text IS NULL AND id < $3)", ["pe%", None, 0], "pear"),
+        ("SELECT CASE WHEN $1 THEN coalesce($2, 'x') ELSE 'y' END", [True, None], "x"),
+        ("SELECT substring('apple' FROM $1 FOR $2) || $3", [2, 3, "!"], "ppl!"),
+    ]
+    for text, given, expected in places:
+        equal(await connection.fetchval(text, *given), expected)
     statement = await connection.prepare("SELECT name FROM prices WHERE price > $1 AND id < $2 ORDER BY id")
     equal([row["name"] for row in await statement.fetch(2.0, 3)], ["pear"])
     equal([row["name"] for row in await statement.fetch(0.0, 9)], ["apple", "pear", "plum"])

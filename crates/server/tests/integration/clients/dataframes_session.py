@@ -84,7 +84,50 @@ def asks_as_pgcli():
             list(special.execute(cursor, command))
 
 
+def writes_tables():
+    frame = pandas.DataFrame({"id": [1, 2], "price": [1.5, None], "at": pandas.to_datetime(["2026-01-01 10:00", "2026-01-02 00:00"])})
+    engine = sqlalchemy.create_engine(URL.replace("postgresql:", "postgresql+psycopg:"))
+    frame.to_sql("made_by_pandas", engine)
+    frame.to_sql("made_by_pandas", engine, if_exists="append", method="multi")
+    read = pandas.read_sql_table("made_by_pandas", engine)
+    equal(sorted(read["id"].tolist()), [1, 1, 2, 2])
+    equal(sorted(set(read["at"].tolist())), frame["at"].tolist())
+    # In a transaction a table cannot be dropped.
+    at_once = engine.execution_options(isolation_level="AUTOCOMMIT")
+    frame.to_sql("made_by_pandas", at_once, if_exists="replace", index=False)
+    equal(len(pandas.read_sql_table("made_by_pandas", at_once)), 2)
+    polars.DataFrame({"a": [1, 2], "b": ["x", None]}).write_database("made_by_polars", URL, engine="adbc")
+    equal(polars.read_database_uri("SELECT a, b FROM made_by_polars ORDER BY a", URL, engine="adbc").rows(), [(1, "x"), (2, None)])
+    with adbc.connect(URL) as connection, connection.cursor() as cursor:
+        table = pyarrow.table({"i": [1, None], "s": ["x", "y"], "bytes": [b"\x00\xff", None]})
+        equal(cursor.adbc_ingest("made_by_adbc", table, mode="create"), 2)
+        connection.commit()
+        cursor.adbc_ingest("made_by_adbc", table, mode="append")
+        connection.rollback()
+        cursor.execute("SELECT i, s, bytes FROM made_by_adbc ORDER BY i")
+        equal(cursor.fetch_arrow_table().to_pydict(), table.to_pydict())
+    with engine.connect() as connection:
+        metadata = sqlalchemy.MetaData()
+        metadata.reflect(connection)
+        equal({"made_by_pandas", "made_by_polars", "made_by_adbc"} <= set(metadata.tables), True)
+
+
+def lists_with_adbc():
+    with adbc.connect(URL) as connection:
+        [objects] = [catalogue for catalogue in connection.adbc_get_objects(depth="all").read_all().to_pylist()
+                     if catalogue["catalog_db_schemas"]]
+        [public] = [schema for schema in objects["catalog_db_schemas"] if schema["db_schema_name"] == "public"]
+        columns = {table["table_name"]: [column["column_name"] for column in table["table_columns"]]
+                   for table in public["db_schema_tables"]}
+        equal(columns["newest"], ["price", "id"])
+        [newest] = [table for table in public["db_schema_tables"] if table["table_name"] == "newest"]
+        keys = [(key["constraint_type"], key["constraint_column_names"]) for key in newest["table_constraints"]]
+        equal(keys, [("PRIMARY KEY", ["id"])])
+
+
 reads_with_adbc()
+lists_with_adbc()
+writes_tables()
 reads_with_polars()
 streams()
 asks_as_pgcli()

@@ -24,5 +24,25 @@ for options in ("", "UseDeclareFetch=1;Fetch=2;"):
     tables = {(row.table_name, row.table_type) for row in cursor.tables(schema="public")}
     equal({("prices_in", "TABLE"), ("prices", "MATVIEW"), ("Dear Ones", "VIEW")} <= tables, True)
     equal(cursor.foreignKeys("prices_in").fetchall(), [])
+    keys = [(row.column_name, row.key_seq, row.pk_name) for row in cursor.primaryKeys("newest")]
+    equal(keys, [("id", 1, "newest_pkey")])
+    indexes = [row.index_name for row in cursor.statistics("newest") if row.index_name]
+    equal(indexes, ["newest_pkey"])
+    equal([row.column_name for row in cursor.rowIdColumns("newest")], ["id"])
+    for asked in (cursor.procedures, cursor.getTypeInfo, lambda: cursor.rowVerColumns("newest"),
+                  lambda: cursor.procedureColumns("%"), lambda: cursor.foreignKeys(foreignTable="newest")):
+        asked().fetchall()
+    name = f"made_by_odbc_{len(options)}"
+    cursor.execute(f"CREATE TABLE {name} (id INTEGER, note VARCHAR(20))")
+    cursor.executemany(f"INSERT INTO {name} VALUES (?, ?)", [(1, "a"), (2, None)])
+    connection.rollback()
+    equal(cursor.tables(name).fetchall(), [])
+    cursor.execute(f"CREATE TABLE {name} (id INTEGER, note VARCHAR(20))")
+    cursor.executemany(f"INSERT INTO {name} VALUES (?, ?)", [(1, "a"), (2, None)])
+    connection.commit()
+    equal([tuple(row) for row in cursor.execute(f"SELECT * FROM {name} ORDER BY id")], [(1, "a"), (2, None)])
+    connection.commit()
+    connection.autocommit = True
+    cursor.execute(f"DROP TABLE {name}")
     connection.close()
 print("done")

@@ -1,10 +1,13 @@
-"""What a program with SQLAlchemy does with a server: it looks at tables, and reads them by expressions, through two drivers."""
+"""What a program with SQLAlchemy does with a server: it looks at tables, and reads them by expressions, through three drivers."""
 
 import asyncio
 import datetime
 import decimal
+import io
 import sys
 
+import psycopg2
+import psycopg2.extras
 import sqlalchemy
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -92,7 +95,7 @@ def fails(connection):
         connection.execute(sqlalchemy.text("SELECT nope FROM prices"))
         raise AssertionError("it is wrong")
     except sqlalchemy.exc.ProgrammingError as error:
-        equal(error.orig.sqlstate, "42703")
+        equal(getattr(error.orig, "sqlstate", None) or error.orig.pgcode, "42703")
         connection.rollback()
 
 
@@ -112,7 +115,25 @@ async def with_asyncpg():
     await engine.dispose()
 
 
-with sqlalchemy.create_engine(address("psycopg"), pool_pre_ping=True).connect() as synchronous:
-    everything(synchronous)
+def with_psycopg2():
+    """What programs do with the driver that is the default of SQLAlchemy."""
+    connection = psycopg2.connect(host="127.0.0.1", port=PORT, user="ada", password=PASSWORD, dbname="db")
+    with connection, connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE made_by_psycopg2 (id INT, note TEXT)")
+        psycopg2.extras.execute_values(cursor, "INSERT INTO made_by_psycopg2 VALUES %s", [(1, "a"), (2, None)])
+        cursor.copy_expert("COPY made_by_psycopg2 FROM STDIN WITH CSV", io.StringIO("3,x\n"))
+    with connection, connection.cursor("named") as cursor:
+        cursor.itersize = 2
+        cursor.execute("SELECT id, note FROM made_by_psycopg2 ORDER BY id")
+        equal(list(cursor), [(1, "a"), (2, None), (3, "x")])
+    connection.autocommit = True
+    connection.cursor().execute("DROP TABLE made_by_psycopg2")
+    connection.close()
+
+
+for driver in ("psycopg", "psycopg2"):
+    with sqlalchemy.create_engine(address(driver), pool_pre_ping=True).connect() as synchronous:
+        everything(synchronous)
+with_psycopg2()
 asyncio.run(with_asyncpg())
 print("done")

@@ -3,5 +3,6 @@
 pub(super) mod local_times;
 pub(super) mod rounded_casts;
 pub(super) mod text_casts;
-pub(crate) mod time_casts;
+pub(super) mod time_casts;
+pub(super) mod untyped_texts;
 pub(super) mod value_texts;

@@ -1,12 +1,13 @@
-//! Texts that are cast to times, dates, intervals and decimals, or compared with them, are read by the rules of the text formats.
-//! DataFusion (55.2) has rules of its own: it refuses `2026-01-31 12:30` and `1e3`, and names another type than the one that is
-//! written.
+//! Texts that become times, dates, intervals, decimals, truth values and bytes are read by one set of rules, wherever they stand: in
+//! a cast, as a constant, beside such a value, and in INSERT. They are the rules of the text formats, so a file and a query
+//! read a text alike. DataFusion (55.2) has rules of its own: it refuses `2026-01-31 12:30` and `1e3`, and names another
+//! type than the one that is written.
 
 use std::borrow::Cow;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, BinaryArray};
 use datafusion::arrow::compute::cast as cast_array;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::Transformed;
@@ -18,6 +19,7 @@ use datafusion::logical_expr::{
 use tidemill_connect::formats::{sql_type, text_values};
 
 use crate::logical::datafusion_repairs::arithmetic::rewrite;
+use crate::logical::postgres_syntax::postgres_words::bytes_of;
 use crate::logical::unary::{applied, result_field};
 
 /// The plan in which such texts are read by these rules.
@@ -41,9 +43,18 @@ pub(crate) fn with_texts_read(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
-fn is_read(data_type: &DataType) -> bool {
-    let is_time = matches!(data_type, DataType::Timestamp(..) | DataType::Date32 | DataType::Interval(_));
-    is_time || data_type.is_decimal()
+/// Whether texts become values of this type by these rules.
+pub(crate) fn is_read(data_type: &DataType) -> bool {
+    let is_listed = matches!(
+        data_type,
+        DataType::Timestamp(..)
+            | DataType::Date32
+            | DataType::Time64(_)
+            | DataType::Interval(_)
+            | DataType::Boolean
+            | DataType::Binary
+    );
+    is_listed || data_type.is_decimal()
 }
 
 fn is_text(data_type: &DataType) -> bool {
@@ -69,17 +80,35 @@ impl TextValue {
     }
 
     fn values(&self, texts: &ArrayRef) -> Result<ArrayRef> {
-        let texts = cast_array(texts, &DataType::Utf8)?;
-        let mut texts = texts.as_string::<i32>().clone();
-        if matches!(self.data_type, DataType::Interval(_)) {
-            texts = texts.iter().map(|text| text.map(with_unit)).collect();
+        values_of_texts(texts, &self.data_type, self.is_safe)
+    }
+}
+
+/// Returns the values that texts denote. A type must be one that [`is_read`].
+///
+/// # Errors
+/// At the first text that denotes none, unless that shall be NULL.
+pub(crate) fn values_of_texts(texts: &ArrayRef, data_type: &DataType, or_null: bool) -> Result<ArrayRef> {
+    let texts = cast_array(texts, &DataType::Utf8)?;
+    let mut texts = texts.as_string::<i32>().clone();
+    match data_type {
+        // Files have bytes as mere digits; a text in a query may be letters.
+        DataType::Binary => {
+            let bytes = texts.iter().map(|text| match text.map(bytes_of).transpose() {
+                Err(_) if or_null => Ok(None),
+                bytes => bytes,
+            });
+            let bytes: Vec<Option<Vec<u8>>> = bytes.collect::<Result<_>>()?;
+            return Ok(Arc::new(BinaryArray::from_iter(bytes)));
         }
-        let read = text_values(&texts, &self.data_type)
-            .map_err(|cause| DataFusionError::Execution(cause.to_string()))?;
-        match read.refused {
-            Some(reason) if !self.is_safe => plan_err!("{reason}"),
-            _ => Ok(read.values),
-        }
+        DataType::Interval(_) => texts = texts.iter().map(|text| text.map(with_unit)).collect(),
+        _ => {}
+    }
+    let read =
+        text_values(&texts, data_type).map_err(|cause| DataFusionError::Execution(cause.to_string()))?;
+    match read.refused {
+        Some(reason) if !or_null => plan_err!("{reason}"),
+        _ => Ok(read.values),
     }
 }
 

@@ -88,7 +88,7 @@ pub(crate) fn as_key(key: Expr, schema: &DFSchema) -> Expr {
 }
 
 /// A value that is compared, with -0 as 0.
-fn as_value(value: Expr, schema: &DFSchema) -> Expr {
+pub(super) fn as_value(value: Expr, schema: &DFSchema) -> Expr {
     if is_floating(&value, schema) { Normal::function(true).call(vec![value]) } else { value }
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn with_decimals_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// The parts of an expression that DataFusion makes values of one type, group by group: what is compared, and what is
 /// the result in one case or another.
-pub(super) fn of_one_type(part: &mut Expr) -> Vec<Vec<&mut Expr>> {
+pub(crate) fn of_one_type(part: &mut Expr) -> Vec<Vec<&mut Expr>> {
     match part {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() || is_equal(*op) => {
             vec![vec![left, right]]

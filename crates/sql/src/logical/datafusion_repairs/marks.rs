@@ -176,7 +176,7 @@ fn marked(input: &LogicalPlan, subquery: &Subquery, name: &str) -> Result<Logica
 }
 
 /// The plan without its references to outer rows, which the rewriter keeps.
-fn pulled_up(plan: LogicalPlan, pull_up: &mut PullUpCorrelatedExpr) -> Result<LogicalPlan> {
+pub(super) fn pulled_up(plan: LogicalPlan, pull_up: &mut PullUpCorrelatedExpr) -> Result<LogicalPlan> {
     use datafusion::common::tree_node::TreeNode;
     plan.rewrite(pull_up).data()
 }

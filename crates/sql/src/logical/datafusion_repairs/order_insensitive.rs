@@ -6,7 +6,8 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
 use super::arithmetic::rewrite;
-use crate::aggregates::of_distinct::of_distinct;
+use super::floats::as_value;
+use crate::aggregates::of_distinct::{of_distinct, shows_order};
 
 /// Aggregates that give the same for any order of rows.
 const INSENSITIVE: [&str; 36] = [
@@ -63,8 +64,15 @@ pub(crate) fn without_useless_orders(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// Returns the plan in which each DISTINCT counts.
 pub(crate) fn with_distinct_arguments(plan: LogicalPlan) -> Result<LogicalPlan> {
-    rewrite(plan, |mut part, _| match &mut part {
+    rewrite(plan, |mut part, schema| match &mut part {
         Expr::AggregateFunction(call) if call.params.distinct => {
+            if shows_order(&call.func) && !call.params.order_by.is_empty() {
+                return Ok(Transformed::no(part));
+            }
+            if shows_order(&call.func) {
+                let args = std::mem::take(&mut call.params.args).into_iter();
+                call.params.args = args.map(|argument| as_value(argument, schema)).collect();
+            }
             match of_distinct(&call.func, call.params.args.len()) {
                 Some(function) => {
                     (call.func, call.params.distinct) = (function, false);

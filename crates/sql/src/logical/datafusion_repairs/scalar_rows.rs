@@ -41,7 +41,8 @@ impl OneRow {
     }
 }
 
-fn is_one_row(plan: &LogicalPlan) -> bool {
+/// Returns whether a plan has one row, whatever it reads.
+pub(super) fn is_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => is_one_row(&projection.input),
         LogicalPlan::SubqueryAlias(alias) => is_one_row(&alias.input),

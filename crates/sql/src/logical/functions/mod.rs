@@ -5,10 +5,13 @@ pub(super) mod durations;
 pub(super) mod field_names;
 pub(crate) mod fourier;
 pub(super) mod fourier_functions;
+pub(super) mod json_functions;
+pub(super) mod json_texts;
 pub(super) mod matched_groups;
 pub(super) mod place_functions;
 pub(super) mod read_patterns;
 pub(super) mod region_functions;
+pub(super) mod removed_items;
 pub(super) mod scaled_intervals;
 pub(super) mod time_parts;
 pub(super) mod time_patterns;
@@ -32,6 +35,7 @@ use datafusion::logical_expr::{
     TypeSignature, Volatility, WindowUDF, cast,
 };
 
+use crate::aggregates::ordered_sets::ordered_sets;
 use crate::defined_functions::LoadedFunctions;
 use tidemill_trees::nodes::Tree;
 
@@ -83,6 +87,9 @@ impl Default for Functions {
         for function in SessionStateDefaults::default_aggregate_functions() {
             functions.add_aggregate(function);
         }
+        for function in ordered_sets() {
+            functions.add_aggregate(Arc::new(function));
+        }
         for function in SessionStateDefaults::default_window_functions() {
             functions.window.insert(function.name().to_string(), function);
         }
@@ -97,13 +104,14 @@ impl Default for Functions {
         // Before DataFusion's: the first planner that takes an operator plans it.
         functions.planners.insert(0, Arc::new(super::datafusion_repairs::division::DecimalDivision));
         functions.planners.insert(0, Arc::new(scaled_intervals::ScaledIntervals));
-        functions.planners.insert(0, Arc::new(super::datafusion_repairs::untyped_texts::TextOperands));
+        functions.planners.insert(0, Arc::new(super::casts::untyped_texts::TextOperands));
         functions.planners.insert(0, Arc::new(time_parts::Extract));
         functions.add_scalar(Arc::new(time_parts::function()));
         functions.add_scalar(Arc::new(truncated_times::function()));
         functions.planners.insert(0, Arc::new(field_names::FieldNames));
         functions.add_scalar(Arc::new(window_start()));
         let own = fourier_functions::functions().into_iter().chain(region_functions::functions());
+        let own = own.chain(json_functions::functions());
         for function in own.chain(place_functions::functions()) {
             functions.add_scalar(Arc::new(function));
         }
@@ -114,17 +122,24 @@ impl Default for Functions {
 impl Functions {
     /// Gives functions the names that they have in PostgreSQL. There `array_remove` and `array_replace` mean all items, and not the first.
     fn add_other_names(&mut self) {
-        if let Some(coalesce) = self.scalar.get("coalesce").cloned() {
-            let coalesce = super::datafusion_repairs::untyped_texts::coalesce(coalesce.as_ref().clone());
-            self.add_scalar(Arc::new(coalesce));
+        for name in super::casts::untyped_texts::CHOICES {
+            if let Some(function) = self.scalar.get(name).cloned() {
+                let choice = super::casts::untyped_texts::choice(function.as_ref().clone());
+                self.add_scalar(Arc::new(choice));
+            }
+        }
+        if let Some(function) = self.scalar.get("array_remove_all").cloned() {
+            self.add_scalar(Arc::new(removed_items::removing(function.as_ref().clone())));
         }
         for (name, meant) in OTHER_NAMES {
             if let Some(function) = self.scalar.get(meant).cloned() {
                 self.scalar.insert(name.to_owned(), function);
             }
         }
-        if let Some(every) = self.aggregate.get("bool_and").cloned() {
-            self.aggregate.insert("every".to_owned(), every);
+        for (name, meant) in [("every", "bool_and"), ("some", "bool_or"), ("variance", "var")] {
+            if let Some(function) = self.aggregate.get(meant).cloned() {
+                self.aggregate.insert(name.to_owned(), function);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! What PostgreSQL says in words that DataFusion's planner does not know, or takes for something else, in words that it knows: texts of lists
-//! and bytes that are cast, `~x`, `mod(a, b)`, `max_by(a, b)`, the number of a column in DISTINCT ON, the columns of USING.
+//! and bytes that are cast, `~x`, `mod(a, b)`, `max_by(a, b)`, the number of a column in DISTINCT ON,
+//! `substring(x FROM 'pattern')`.
 //!
 //! Columns have been named before, after the expressions as they are written.
 
@@ -9,16 +10,21 @@ use std::ops::ControlFlow;
 use datafusion::common::{Result, plan_datafusion_err};
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, BinaryOperator, DataType, Distinct, ExcludeSelectItem, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArguments, JoinConstraint, JoinOperator, ObjectName, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, TypedString, UnaryOperator, Value,
-    ValueWithSpan, VisitorMut, WildcardAdditionalOptions,
+    AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Parens, Query, Select,
+    SelectItem, SetExpr, Subscript, TypedString, UnaryOperator, Value, ValueWithSpan, VisitorMut,
 };
 
 use super::exact_constants::computed;
-use super::{extreme_of_other, like_escape, list_literal};
+use super::syntax::ident;
+use super::{extreme_of_other, like_escape, list_literal, whole_rows};
 use crate::statement::meant_type;
 use tidemill_trees::syntax::{Node, walk_mut};
+
+/// `IS DISTINCT FROM` as an operator, which the planner hands to a planner of expressions with the types of both sides.
+pub(crate) const DISTINCT: &str = "IS DISTINCT FROM";
+/// `IS NOT DISTINCT FROM` as an operator.
+pub(crate) const NOT_DISTINCT: &str = "IS NOT DISTINCT FROM";
 
 /// Translates a query or an expression.
 ///
@@ -37,9 +43,16 @@ struct Words {
 impl VisitorMut for Words {
     type Break = ();
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let SetExpr::Values(values) = query.body.as_mut() {
+            texts_of_one_type(&mut values.rows);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        whole_rows::translate(select);
         columns_for_numbers(select);
-        common_columns_first(select);
         ControlFlow::Continue(())
     }
 
@@ -89,10 +102,18 @@ fn translated(expression: &mut Expr) -> Result<()> {
             *expression = nested(Expr::BinaryOp { left: operand, op, right: Box::new(minus_one) });
         }
         Expr::BinaryOp { left, op, right } => {
+            plain_operator(op);
             if let Some(value) = computed(left, op, right) {
                 *expression = value;
             }
         }
+        Expr::Substring { expr, substring_from: Some(pattern), substring_for: None, .. }
+            if is_text(pattern) =>
+        {
+            *expression = matched(taken(expr), taken(pattern));
+        }
+        Expr::IsDistinctFrom(left, right) => *expression = operator(left, DISTINCT, right),
+        Expr::IsNotDistinctFrom(left, right) => *expression = operator(left, NOT_DISTINCT, right),
         Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
             like_escape::translate(pattern, escape_char);
         }
@@ -104,6 +125,109 @@ fn translated(expression: &mut Expr) -> Result<()> {
         _ => {}
     }
     Ok(())
+}
+
+/// `OPERATOR(pg_catalog.+)` is `+`.
+fn plain_operator(op: &mut BinaryOperator) {
+    let BinaryOperator::PGCustomBinaryOperator(parts) = &*op else { return };
+    let [.., symbol] = parts.as_slice() else { return };
+    *op = match symbol.as_str() {
+        "+" => BinaryOperator::Plus,
+        "-" => BinaryOperator::Minus,
+        "*" => BinaryOperator::Multiply,
+        "/" => BinaryOperator::Divide,
+        "%" => BinaryOperator::Modulo,
+        "=" => BinaryOperator::Eq,
+        "<>" | "!=" => BinaryOperator::NotEq,
+        "<" => BinaryOperator::Lt,
+        "<=" => BinaryOperator::LtEq,
+        ">" => BinaryOperator::Gt,
+        ">=" => BinaryOperator::GtEq,
+        "~" => BinaryOperator::PGRegexMatch,
+        "~*" => BinaryOperator::PGRegexIMatch,
+        "!~" => BinaryOperator::PGRegexNotMatch,
+        "!~*" => BinaryOperator::PGRegexNotIMatch,
+        "||" => BinaryOperator::StringConcat,
+        _ => return,
+    };
+}
+
+fn is_text(expression: &Expr) -> bool {
+    match expression {
+        Expr::Value(ValueWithSpan { value, .. }) => matches!(
+            value,
+            Value::SingleQuotedString(_) | Value::EscapedStringLiteral(_) | Value::DollarQuotedString(_)
+        ),
+        Expr::Cast { data_type, .. } => {
+            matches!(data_type, DataType::Text | DataType::Varchar(_) | DataType::CharacterVarying(_))
+        }
+        Expr::Nested(inner) => is_text(inner),
+        _ => false,
+    }
+}
+
+/// `substring(text FROM pattern)`: what the first parentheses of a pattern match, or the whole pattern.
+fn matched(text: Expr, pattern: Expr) -> Expr {
+    let argument = |value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
+    let groups = Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new("regexp_match")]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![argument(text), argument(pattern)],
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    });
+    let first = AccessExpr::Subscript(Subscript::Index { index: number("1") });
+    Expr::CompoundFieldAccess { root: Box::new(groups), access_chain: vec![first] }
+}
+
+/// A text in VALUES is of the type that another row says: `VALUES (DATE '2026-01-31'), ('2026-02-01')`. Beside numbers, the planner sees to it.
+fn texts_of_one_type(rows: &mut [Parens<Vec<Expr>>]) {
+    let columns = rows.iter().map(|row| row.len()).min().unwrap_or_default();
+    for column in 0..columns {
+        let is_text = |cell: &Expr| {
+            matches!(cell, Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. }))
+        };
+        if !rows.iter().any(|row| is_text(&row[column])) {
+            continue;
+        }
+        let Some(data_type) = rows.iter().find_map(|row| written_type(&row[column])) else { continue };
+        for row in rows.iter_mut().filter(|row| is_text(&row[column])) {
+            let text = taken(&mut row[column]);
+            row[column] = Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(text),
+                data_type: data_type.clone(),
+                array: false,
+                format: None,
+            };
+        }
+    }
+}
+
+/// The type that an expression says.
+fn written_type(expression: &Expr) -> Option<DataType> {
+    match expression {
+        Expr::Value(ValueWithSpan { value: Value::Boolean(_), .. }) => Some(DataType::Boolean),
+        Expr::TypedString(TypedString { data_type, .. }) | Expr::Cast { data_type, .. } => {
+            Some(data_type.clone())
+        }
+        Expr::Interval(_) => Some(DataType::Interval { fields: None, precision: None }),
+        Expr::Nested(inner) => written_type(inner),
+        _ => None,
+    }
+}
+
+/// Returns an operator that the planner has no word for.
+fn operator(left: &mut Expr, name: &str, right: &mut Expr) -> Expr {
+    let op = BinaryOperator::Custom(name.to_owned());
+    nested(Expr::BinaryOp { left: Box::new(taken(left)), op, right: Box::new(taken(right)) })
 }
 
 /// How deep the lists of a type are.
@@ -123,6 +247,11 @@ fn meant(call: &Function) -> Option<Expr> {
     let name = name.as_ident()?.value.to_ascii_lowercase();
     if let Some(order) = extreme_of_other::order(&name) {
         return extreme_of_other::call(call, order);
+    }
+    if name == "json_agg" {
+        let listed = Function { name: ident("array_agg"), ..call.clone() };
+        let listed = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(listed)));
+        return Some(super::syntax::call(ident("array_to_json"), vec![listed]));
     }
     if !["mod", "if", "date_add", "date_sub"].contains(&name.as_str()) {
         return None;
@@ -216,64 +345,6 @@ fn columns_for_numbers(select: &mut Select) {
         {
             *key = column.clone();
         }
-    }
-}
-
-/// `SELECT *` begins with the columns of USING, wherever they are in the first table: it is `SELECT k, a.* EXCLUDE (k), b.* EXCLUDE (k)`.
-fn common_columns_first(select: &mut Select) {
-    let [TableWithJoins { relation, joins }] = select.from.as_slice() else { return };
-    let mut lists = joins.iter().map(|join| using(&join.join_operator));
-    let Some(Some(columns)) = lists.next() else { return };
-    // Where joins have other columns, one of them may have a column of the same name that is not joined.
-    if columns.is_empty() || !lists.all(|others| others == Some(columns)) {
-        return;
-    }
-    let relations = std::iter::once(relation).chain(joins.iter().map(|join| &join.relation));
-    let Some(relations) = relations.map(name_of).collect::<Option<Vec<ObjectName>>>() else { return };
-    let columns: Vec<ObjectName> = columns.to_vec();
-    let idents = columns.iter().filter_map(|column| column.0.last()?.as_ident().cloned());
-    let common: Vec<SelectItem> =
-        idents.map(|column| SelectItem::UnnamedExpr(Expr::Identifier(column))).collect();
-    let rest = relations.into_iter().map(|relation| {
-        let opt_exclude = Some(ExcludeSelectItem::Multiple(columns.clone()));
-        let options = WildcardAdditionalOptions { opt_exclude, ..WildcardAdditionalOptions::default() };
-        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(relation), options)
-    });
-    let star: Vec<SelectItem> = common.into_iter().chain(rest).collect();
-    let items = mem::take(&mut select.projection).into_iter();
-    let is_star = |item: &SelectItem| matches!(item, SelectItem::Wildcard(options) if is_plain(options));
-    select.projection =
-        items.flat_map(|item| if is_star(&item) { star.clone() } else { vec![item] }).collect();
-}
-
-/// The name by which the columns of a relation are qualified.
-fn name_of(relation: &TableFactor) -> Option<ObjectName> {
-    match relation {
-        TableFactor::Table { alias: Some(alias), .. }
-        | TableFactor::Derived { alias: Some(alias), .. }
-        | TableFactor::Function { alias: Some(alias), .. } => {
-            alias.columns.is_empty().then(|| ObjectName::from(vec![alias.name.clone()]))
-        }
-        TableFactor::Table { name, alias: None, args: None, .. } => Some(name.clone()),
-        _ => None,
-    }
-}
-
-fn is_plain(options: &WildcardAdditionalOptions) -> bool {
-    options.opt_exclude.is_none()
-        && options.opt_except.is_none()
-        && options.opt_replace.is_none()
-        && options.opt_rename.is_none()
-        && options.opt_ilike.is_none()
-}
-
-fn using(join: &JoinOperator) -> Option<&[ObjectName]> {
-    match join {
-        JoinOperator::Join(JoinConstraint::Using(columns))
-        | JoinOperator::Inner(JoinConstraint::Using(columns))
-        | JoinOperator::Left(JoinConstraint::Using(columns))
-        | JoinOperator::LeftOuter(JoinConstraint::Using(columns)) => Some(columns),
-        _ => None,
     }
 }
 

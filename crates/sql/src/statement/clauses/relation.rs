@@ -197,13 +197,6 @@ impl Clauses<'_> {
             self.node(relation, format!("{words} is not part of the language"), hint)
         };
         match join_operator {
-            // The shared column would be that of the left side (DataFusion 55.2): NULL for rows of the right side only.
-            JoinOperator::Right(JoinConstraint::Using(_) | JoinConstraint::Natural)
-            | JoinOperator::RightOuter(JoinConstraint::Using(_) | JoinConstraint::Natural)
-            | JoinOperator::FullOuter(JoinConstraint::Using(_) | JoinConstraint::Natural) => refused(
-                "RIGHT or FULL JOIN with USING or NATURAL",
-                "write ON a.key = b.key, and SELECT coalesce(a.key, b.key)",
-            ),
             JoinOperator::Join(constraint)
             | JoinOperator::Inner(constraint)
             | JoinOperator::Left(constraint)

@@ -38,6 +38,9 @@ enum Absent {
 const AGGREGATES: [&str; 10] =
     ["count", "sum", "min", "max", "avg", "string_agg", "array_agg", "bool_and", "bool_or", "every"];
 
+/// Columns of the catalogue that are times.
+const TIMES: [&str; 5] = ["backend_start", "state_change", "query_start", "xact_start", "prepared"];
+
 /// Puts the calls of a query into the words of the language.
 pub(crate) struct Calls;
 
@@ -89,6 +92,16 @@ impl VisitorMut for Calls {
                 }
             }
             Expr::Subquery(query) => as_aggregate(query),
+            Expr::Substring { expr, substring_from: Some(pattern), substring_for: None, .. }
+                if is_text_literal(pattern) =>
+            {
+                // A pattern finds its first group, or everything that fits.
+                let given = [expr, pattern].map(|part| std::mem::replace(&mut **part, null()));
+                *expression = Expr::CompoundFieldAccess {
+                    root: Box::new(call("regexp_match", given.into())),
+                    access_chain: vec![AccessExpr::Subscript(Subscript::Index { index: number(1) })],
+                };
+            }
             _ => {}
         }
         ControlFlow::Continue(())
@@ -125,7 +138,8 @@ impl VisitorMut for Calls {
     }
 }
 
-fn arguments(call: &Function) -> Option<Vec<Expr>> {
+/// The arguments of a call that names none of them.
+pub(super) fn arguments(call: &Function) -> Option<Vec<Expr>> {
     let FunctionArguments::List(list) = &call.args else { return None };
     let argument = |argument: &FunctionArg| match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expression)) => Some(expression.clone()),
@@ -155,7 +169,7 @@ fn exists(expression: &Expr) -> Option<Expr> {
 fn meant(function: &Function) -> Option<Expr> {
     let name = last(&function.name)?;
     let mut given = arguments(function)?;
-    if name.starts_with("has_") && name.ends_with("_privilege") {
+    if (name.starts_with("has_") && name.ends_with("_privilege")) || name == "pg_has_role" {
         return Some(Expr::value(Value::Boolean(true)));
     }
     match name.as_str() {
@@ -195,6 +209,16 @@ fn meant(function: &Function) -> Option<Expr> {
             Some(call(&name, vec![database]))
         }
         "oidvectortypes" => Some(call("array_to_string", vec![call("type_names", given), text(", ")])),
+        "to_char" => {
+            let [Expr::Identifier(time), Expr::Value(pattern)] = given.as_mut_slice() else { return None };
+            let Value::SingleQuotedString(pattern) = &mut pattern.value else { return None };
+            if !TIMES.contains(&time.value.to_ascii_lowercase().as_str()) || !pattern.ends_with("TZ") {
+                return None;
+            }
+            // Times of the catalogue are those of UTC.
+            *pattern = format!("{}\"UTC\"", &pattern[..pattern.len() - 2]);
+            Some(call(&name, given))
+        }
         "age" if matches!(given.as_slice(), [one] if is_transaction(one)) => {
             Some(call("transaction_age", given))
         }

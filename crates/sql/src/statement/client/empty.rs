@@ -4,11 +4,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, DataType, Expr, Function, FunctionArguments, Ident, JoinOperator, Query, Select,
-    SelectItem, SetExpr, SetOperator, TableFactor, TableWithJoins, Value, VisitorMut,
+    self, BinaryOperator, DataType, Expr, Function, FunctionArguments, Ident, JoinOperator, ObjectName,
+    Query, Select, SelectItem, SetExpr, SetOperator, TableFactor, TableWithJoins, Value, VisitorMut,
 };
 
 use super::calls::{has_aggregate, last};
+use super::columns::column_name;
 use super::made::cast;
 use super::names::{Names, schema};
 use tidemill_trees::syntax::walk;
@@ -50,11 +51,21 @@ const WITHOUT_ROWS: [&str; 33] = [
     "pg_user_mapping",
 ];
 
+/// Functions that give rows which are not there: no relation has a list of privileges, or partitions.
+const FUNCTIONS_WITHOUT_ROWS: [&str; 3] = ["aclexplode", "pg_partition_ancestors", "pg_partition_tree"];
+
+fn gives_no_rows(function: &ObjectName) -> bool {
+    last(function).is_some_and(|name| FUNCTIONS_WITHOUT_ROWS.contains(&name.as_str()))
+}
+
 /// Whether a relation of the catalogue has no rows.
 fn is_empty(relation: &TableFactor) -> bool {
     match relation {
         TableFactor::Derived { lateral: false, subquery, .. } => return has_no_rows(subquery),
         TableFactor::NestedJoin { table_with_joins, .. } => return join_has_no_rows(table_with_joins),
+        TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => {
+            return gives_no_rows(name);
+        }
         _ => {}
     }
     let TableFactor::Table { name, args: None, .. } = relation else { return false };
@@ -76,7 +87,8 @@ pub(super) fn has_wildcard(query: &Query) -> bool {
         .any(|item| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..)))
 }
 
-fn body_has_no_rows(body: &SetExpr) -> bool {
+/// Whether a query without its order has no rows.
+pub(super) fn body_has_no_rows(body: &SetExpr) -> bool {
     match body {
         SetExpr::Select(select) => select_has_no_rows(select),
         SetExpr::Query(query) => has_no_rows(query),
@@ -88,10 +100,39 @@ fn body_has_no_rows(body: &SetExpr) -> bool {
 }
 
 fn select_has_no_rows(select: &Select) -> bool {
-    // An aggregate of nothing is a row.
-    !has_aggregate(select)
+    // An aggregate of nothing is a row, unless it is one for each group.
+    (is_grouped(select) || !has_aggregate(select))
         && !lists_functions(select)
-        && (select.from.iter().any(join_has_no_rows) || wants_what_is_not(select))
+        && (select.from.iter().any(join_has_no_rows)
+            || wants_what_is_not(select)
+            || has_empty_call(select)
+            || wants_nothing(select))
+}
+
+/// Whether a query is one that [`without_rows`] has made.
+fn wants_nothing(select: &Select) -> bool {
+    let is_null = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { expr: Expr::Cast { expr, .. }, .. } => {
+            matches!(expr.as_ref(), Expr::Value(value) if value.value == Value::Null)
+        }
+        _ => false,
+    };
+    select.from.is_empty()
+        && select.projection.iter().all(is_null)
+        && matches!(&select.selection, Some(Expr::Value(value)) if value.value == Value::Boolean(false))
+}
+
+fn is_grouped(select: &Select) -> bool {
+    !matches!(&select.group_by, ast::GroupByExpr::Expressions(by, _) if by.is_empty())
+}
+
+/// Whether one of the columns is a call that gives a row for each thing that is not there.
+fn has_empty_call(select: &Select) -> bool {
+    select.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(Expr::Function(call))
+        | SelectItem::ExprWithAlias { expr: Expr::Function(call), .. } => gives_no_rows(&call.name),
+        _ => false,
+    })
 }
 
 /// Whether a query shows functions with their arguments, as psql's `\df` does. There are such functions.
@@ -111,37 +152,51 @@ fn counts_nothing(query: &Query) -> bool {
     else {
         return false;
     };
-    let is_grouped = !matches!(&select.group_by, ast::GroupByExpr::Expressions(by, _) if by.is_empty());
     last(&call.name).is_some_and(|name| name == "count")
         && query.with.is_none()
-        && !is_grouped
+        && !is_grouped(select)
         && select.having.is_none()
         && (select.from.iter().any(join_has_no_rows) || wants_what_is_not(select))
 }
 
-/// Whether a query wants constraints of a kind that there is not: only keys are declared here.
+/// The kinds of constraints and relations that there are not: only keys are declared here, and there are no sequences, partitions,
+/// foreign tables and types of several columns.
+const ABSENT_KINDS: [(&str, &[&str]); 2] =
+    [("contype", &["f", "c", "x", "t"]), ("relkind", &["", "I", "S", "c", "f", "p", "s", "t"])];
+
+/// Whether a query wants things of a kind that there is not.
 fn wants_what_is_not(select: &Select) -> bool {
     fn wants(condition: &Expr) -> bool {
         match condition {
             Expr::Nested(inner) => wants(inner),
             Expr::BinaryOp { left, op: BinaryOperator::And, right } => wants(left) || wants(right),
-            Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
-                let is_kind = match left.as_ref() {
-                    Expr::Identifier(column) => column.value.eq_ignore_ascii_case("contype"),
-                    Expr::CompoundIdentifier(parts) => {
-                        parts.last().is_some_and(|column| column.value.eq_ignore_ascii_case("contype"))
-                    }
-                    _ => false,
-                };
-                let absent = |kind: &str| ["f", "c", "x", "t"].contains(&kind);
-                is_kind
-                    && matches!(right.as_ref(), Expr::Value(literal)
-                        if matches!(&literal.value, Value::SingleQuotedString(kind) if absent(kind)))
-            }
+            Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => is_absent(left, right),
+            Expr::InList { expr, list, negated: false } => list.iter().all(|kind| is_absent(expr, kind)),
             _ => false,
         }
     }
-    select.selection.as_ref().is_some_and(wants)
+    let is_of_catalogue = |from: &TableWithJoins| match &from.relation {
+        TableFactor::Table { name, .. } => last(name).is_some_and(|name| name.starts_with("pg_")),
+        _ => false,
+    };
+    select.from.iter().any(is_of_catalogue) && select.selection.as_ref().is_some_and(wants)
+}
+
+/// Whether a value is a kind of things that there are not, and this column says of which kind things are.
+fn is_absent(column: &Expr, kind: &Expr) -> bool {
+    let column = match column {
+        Expr::Identifier(column) => column,
+        Expr::CompoundIdentifier(parts) => match parts.last() {
+            Some(column) => column,
+            None => return false,
+        },
+        _ => return false,
+    };
+    let Expr::Value(ast::ValueWithSpan { value: Value::SingleQuotedString(kind), .. }) = kind else {
+        return false;
+    };
+    let known = ABSENT_KINDS.iter().find(|(name, _)| column.value.eq_ignore_ascii_case(name));
+    known.is_some_and(|(_, absent)| absent.contains(&kind.as_str()))
 }
 
 fn join_has_no_rows(from: &TableWithJoins) -> bool {
@@ -193,7 +248,8 @@ pub(crate) fn without_rows(query: &mut Query) {
     *query.body = SetExpr::Select(select);
 }
 
-fn no_values() -> ast::Values {
+/// No rows of values.
+pub(super) fn no_values() -> ast::Values {
     ast::Values { explicit_row: false, rows: Vec::new(), value_keyword: false }
 }
 
@@ -211,21 +267,6 @@ fn first_select(body: SetExpr) -> Option<Box<Select>> {
 fn no_texts() -> Expr {
     let texts = ast::ArrayElemTypeDef::SquareBracket(Box::new(DataType::Varchar(None)), None);
     cast(Expr::Array(ast::Array { elem: Vec::new(), named: true }), DataType::Array(texts))
-}
-
-/// What PostgreSQL calls a column.
-fn column_name(item: &SelectItem) -> String {
-    let of_expression = |expression: &Expr| match expression {
-        Expr::Identifier(ident) => ident.value.clone(),
-        Expr::CompoundIdentifier(parts) => parts.last().map_or_else(String::new, |ident| ident.value.clone()),
-        Expr::Function(call) => last(&call.name).unwrap_or_default(),
-        _ => "?column?".to_owned(),
-    };
-    match item {
-        SelectItem::ExprWithAlias { alias, .. } => alias.value.clone(),
-        SelectItem::UnnamedExpr(expression) => of_expression(expression),
-        _ => "?column?".to_owned(),
-    }
 }
 
 /// Subqueries without rows become what they stand for.

@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, SetExpr, TableFactor, Value, VisitorMut,
 };
 
-use super::calls::{has_aggregate, last, reads_catalogue};
+use super::calls::{arguments, has_aggregate, last, reads_catalogue};
 use super::made::call;
 
 /// `ARRAY(SELECT ...)` over the catalogue becomes an aggregate. Over anything else it stays, and is refused.
@@ -55,6 +55,13 @@ fn list_of(query: &Query) -> Option<Expr> {
     else {
         return None;
     };
+    // ARRAY(SELECT generate_series(1, n)): the rows of a call are a list already.
+    if let Expr::Function(series) = value
+        && select.from.is_empty()
+        && last(&series.name).as_deref() == Some("generate_series")
+    {
+        return Some(call("pg_series", arguments(series)?));
+    }
     let is_whole = query.with.is_none() && query.limit_clause.is_none() && query.fetch.is_none();
     if !is_whole || select.distinct.is_some() || !reads_catalogue(select) || has_aggregate(select) {
         return None;

@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, DataType, Expr, Ident, ObjectName, Query, SetExpr, TableAlias, TableAliasColumnDef,
-    TableFactor, Value, Visitor, VisitorMut,
+    self, ArrayElemTypeDef, BinaryOperator, DataType, Expr, Ident, ObjectName, Query, SetExpr, TableAlias,
+    TableAliasColumnDef, TableFactor, Value, Visitor, VisitorMut,
 };
 
 use super::calls::{Calls, last};
+use super::columns::name_all;
 use super::empty::{WithoutEmpty, has_no_rows, has_wildcard, without_rows};
 use super::lists::Lists;
 use super::made::{call, cast};
 use super::names::{Names, schema};
 use super::object_names::ObjectNames;
+use super::selects::Selects;
+use super::unions::EmptyParts;
 use crate::statement::StatementKind;
 use crate::statement::calls::normal;
 use tidemill_trees::syntax::{walk, walk_mut};
@@ -35,6 +38,8 @@ const FUNCTIONS_OF_ROWS: [(&str, &str); 8] = [
 pub(crate) fn translate(kind: &mut StatementKind) {
     match kind {
         StatementKind::Query(query, _) => {
+            name_all(query);
+            let _ = walk_mut(query, &mut EmptyParts);
             let given = parameters(query);
             if has_no_rows(query) && !has_wildcard(query) {
                 without_rows(query);
@@ -44,6 +49,7 @@ pub(crate) fn translate(kind: &mut StatementKind) {
             let _ = walk_mut(query, &mut ObjectNames);
             let _ = walk_mut(query, &mut Words);
             let _ = walk_mut(query, &mut Lists);
+            let _ = walk_mut(query, &mut Selects);
             let _ = walk_mut(query, &mut Calls);
         }
         StatementKind::Explain { statement, .. } => translate(&mut statement.kind),
@@ -253,9 +259,14 @@ fn is_type(data_type: &DataType, name: &str) -> bool {
 
 /// The type of the language for one of PostgreSQL's catalogue.
 fn type_of(data_type: &DataType) -> Option<DataType> {
+    if let DataType::Array(ArrayElemTypeDef::SquareBracket(item, length)) = data_type {
+        let item = Box::new(type_of(item)?);
+        return Some(DataType::Array(ArrayElemTypeDef::SquareBracket(item, *length)));
+    }
     let DataType::Custom(name, _) = data_type else { return None };
     Some(match last(name)?.as_str() {
-        "text" | "name" | "char" | "varchar" | "regtype" | "regnamespace" | "regproc" | "regrole" => {
+        "text" | "name" | "char" | "varchar" | "regtype" | "regnamespace" | "regproc" | "regprocedure"
+        | "regrole" | "regoper" | "regoperator" | "regcollation" | "regconfig" | "regdictionary" => {
             DataType::Varchar(None)
         }
         "oid" | "int8" | "xid" => DataType::BigInt(None),

@@ -2,6 +2,7 @@
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::add_columns;
 use crate::TextError;
 use crate::statement::parser::cursor::Cursor;
 use crate::statement::{Name, Options, RelationKind, StatementKind};
@@ -33,6 +34,9 @@ pub enum AlterChange {
 
 /// Reads what follows `ALTER`.
 pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<StatementKind, TextError> {
+    if cursor.take(&["SOURCE"]) {
+        return add_columns::read(cursor);
+    }
     let kind = kind(cursor, "altered")?;
     let name = cursor.relation_name(&format!("the name of the {}", kind.keyword().to_ascii_lowercase()))?;
     let change = change(cursor)?;
@@ -73,7 +77,7 @@ pub(crate) fn kind(cursor: &mut Cursor<'_>, done: &str) -> Result<RelationKind, 
     kind.ok_or_else(|| {
         let error = cursor.expected_one_of(&QUERIES.map(RelationKind::keyword));
         let hint =
-            format!("only materialized views and sinks are {done}; use CREATE OR REPLACE for the rest");
+            format!("only materialized views and sinks are {done}; use CREATE OR REPLACE for the rest. A source gets a column by ALTER SOURCE name ADD COLUMN");
         error.with_hint(hint)
     })
 }

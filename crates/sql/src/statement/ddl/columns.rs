@@ -86,7 +86,7 @@ pub(crate) fn text_length(data_type: &ast::DataType) -> Option<u64> {
     }
 }
 
-fn column(cursor: &mut Cursor<'_>, read: &mut Columns) -> Result<(), TextError> {
+pub(super) fn column(cursor: &mut Cursor<'_>, read: &mut Columns) -> Result<(), TextError> {
     let first = cursor.here();
     let name = cursor.name("the name of a column")?;
     if read.columns.iter().any(|column| column.name == name) {

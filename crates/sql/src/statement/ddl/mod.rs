@@ -1,5 +1,6 @@
 //! Statements that define, change and drop things, and the parts of a definition.
 
+pub(super) mod add_columns;
 pub(super) mod alter;
 pub(super) mod altered;
 pub(super) mod body_text;

@@ -1,5 +1,5 @@
-//! Parameters where only a constant can stand: the zone of `AT TIME ZONE $1`, the pattern of `to_char(at, $1)`, and the text of
-//! `INTERVAL $1`. Their values are put in before the statement is planned.
+//! Parameters where only a constant can stand: the zone of `AT TIME ZONE $1`, the pattern of `to_char(at, $1)`, the unit of
+//! `date_trunc($1, at)`, and the text of `INTERVAL $1`. Their values are put in before the statement is planned.
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
@@ -9,21 +9,30 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::statement::client::calls::last;
 
-/// Functions whose second argument is a pattern.
-const OF_PATTERNS: [&str; 5] = ["to_char", "to_timestamp", "to_date", "date_format", "strftime"];
+/// Functions with an argument that is a constant: which one it is, and a value that it can have.
+const WITH_CONSTANTS: [(&str, usize, &str); 7] = [
+    ("date_format", 1, "YYYY"),
+    ("date_part", 0, "day"),
+    ("date_trunc", 0, "day"),
+    ("strftime", 1, "YYYY"),
+    ("to_char", 1, "YYYY"),
+    ("to_date", 1, "YYYY"),
+    ("to_timestamp", 1, "YYYY"),
+];
 
 /// Returns the parameter of an expression that stands for a constant.
 pub(super) fn constant_in(expression: &Expr) -> Option<&Expr> {
     let place = match expression {
         Expr::AtTimeZone { time_zone, .. } => time_zone.as_ref(),
         Expr::Interval(interval) => interval.value.as_ref(),
-        Expr::Function(call) if takes_pattern(&call.name) => match &call.args {
-            FunctionArguments::List(list) => match list.args.get(1)? {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(pattern)) => pattern,
+        Expr::Function(call) => {
+            let (place, _) = constant_of(&call.name)?;
+            let FunctionArguments::List(list) = &call.args else { return None };
+            match list.args.get(place)? {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => argument,
                 _ => return None,
-            },
-            _ => return None,
-        },
+            }
+        }
         _ => return None,
     };
     matches!(place, Expr::Value(ValueWithSpan { value: Value::Placeholder(_), .. })).then_some(place)
@@ -35,16 +44,21 @@ pub(crate) fn constant(expression: &mut Expr) -> Option<(&mut Expr, &'static str
     match expression {
         Expr::AtTimeZone { time_zone, .. } => Some((time_zone.as_mut(), "UTC")),
         Expr::Interval(interval) => Some((interval.value.as_mut(), "0")),
-        Expr::Function(Function { args: FunctionArguments::List(list), .. }) => match list.args.get_mut(1)? {
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(pattern)) => Some((pattern, "YYYY")),
-            _ => None,
-        },
+        Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) => {
+            let (place, value) = constant_of(name)?;
+            match list.args.get_mut(place)? {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => Some((argument, value)),
+                _ => None,
+            }
+        }
         _ => None,
     }
 }
 
-fn takes_pattern(name: &ObjectName) -> bool {
-    last(name).is_some_and(|name| OF_PATTERNS.contains(&name.as_str()))
+/// Returns which argument of a function is a constant, and a value that it can have.
+fn constant_of(function: &ObjectName) -> Option<(usize, &'static str)> {
+    let name = last(function)?;
+    WITH_CONSTANTS.iter().find(|(known, ..)| *known == name).map(|(_, place, value)| (*place, *value))
 }
 
 /// Returns NULL of the type that an expression has.

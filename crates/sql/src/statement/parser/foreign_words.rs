@@ -131,10 +131,6 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     words("DATEDIFF ( <name> , _ , _ )", DIFFERENCE_OF_UNIT),
     words("DATEDIFF ( _ , _ )", "write CAST({1} AS DATE) - CAST({2} AS DATE)"),
     words("DATEADD ( _ , _ , _ )", "write {3} + {2} * INTERVAL '1 {1}'"),
-    words(
-        "MODE ( ) WITHIN GROUP",
-        "count the values in a subquery with GROUP BY, and take the first by ORDER BY count(*) DESC",
-    ),
     words("READ_CSV (*)", "name the file in FROM: FROM {1}"),
     words("READ_CSV_AUTO (*)", "name the file in FROM: FROM {1}"),
     words("READ_PARQUET (*)", "name the file in FROM: FROM {1}"),
@@ -154,7 +150,6 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     words("REGEXP_MATCHES (*)", "write regexp_like({1}, {2}), or regexp_match({1}, {2}) for its groups"),
     words("REGEXP_EXTRACT (*)", "write (regexp_match({1}, {2}))[1]"),
     words("MAP <", MAP),
-    words("MAP (*)", MAP),
     words("COPY _ TO", COPY_TO),
     words("COPY (*)", COPY_TO),
     words("SHOW COLUMNS FROM <name>", "write DESCRIBE {1}"),

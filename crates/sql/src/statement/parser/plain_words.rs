@@ -5,8 +5,22 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::cursor::is_word;
 
-/// The words. In PostgreSQL they are names like any other.
-const WORDS: [&str; 7] = ["CLUSTER", "DISTRIBUTE", "EXCLUDE", "EXPLAIN", "SORT", "TOP", "VIEW"];
+/// The words. In PostgreSQL they can be the names of columns.
+const WORDS: [&str; 13] = [
+    "BY",
+    "CLUSTER",
+    "DISTRIBUTE",
+    "EXCLUDE",
+    "EXISTS",
+    "EXPLAIN",
+    "INTERVAL",
+    "SORT",
+    "STRUCT",
+    "TOP",
+    "TRIM",
+    "VALUES",
+    "VIEW",
+];
 
 /// What stands before an expression.
 const BEFORE: [&str; 17] = [
@@ -25,7 +39,8 @@ pub(crate) fn quote(tokens: &mut [TokenWithSpan]) {
     for at in 1..tokens.len() {
         let is_name = is_one_of(&tokens[at].token, &WORDS)
             && may_precede(&tokens[at - 1].token)
-            && tokens.get(at + 1).is_none_or(|next| may_follow(&next.token));
+            && tokens.get(at + 1).is_none_or(|next| may_follow(&next.token))
+            && !tokens.get(at + 1).is_some_and(|next| goes_on(&tokens[at].token, &next.token));
         if let Token::Word(word) = &mut tokens[at].token
             && is_name
         {
@@ -57,6 +72,15 @@ fn may_follow(token: &Token) -> bool {
     is_operator(token)
         || matches!(token, Token::Comma | Token::RParen | Token::DoubleColon)
         || is_one_of(token, &BEHIND)
+}
+
+/// Whether a word with this behind it is no name: `STRUCT<a INT>` and `INTERVAL -1 DAY`.
+fn goes_on(word: &Token, next: &Token) -> bool {
+    match next {
+        Token::Lt => is_word(word, "STRUCT"),
+        Token::Plus | Token::Minus => is_word(word, "INTERVAL"),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::mem;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Array, BinaryOperator, Expr, UnaryOperator, Value, ValueWithSpan};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, ValueWithSpan};
 
 use super::list_text::list_items;
 use tidemill_trees::syntax::{Node, walk_expressions_mut};
@@ -12,8 +12,14 @@ use tidemill_trees::syntax::{Node, walk_expressions_mut};
 /// Replaces `ANY` of lists by `ALL`. `ANY` of a subquery stays.
 pub(crate) fn translate(node: &mut impl Node) {
     let _ = walk_expressions_mut(node, |expression| {
-        if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expression {
-            written_out(right);
+        if let Expr::AnyOp { left, compare_op, right, .. } = expression
+            && let Some(items) = written_items(compare_op, right)
+        {
+            *expression = compared_with_each(left, compare_op, items, false);
+        } else if let Expr::AllOp { left, compare_op, right } = expression
+            && let Some(items) = written_items(compare_op, right)
+        {
+            *expression = compared_with_each(left, compare_op, items, true);
         }
         let Expr::AnyOp { left, compare_op, right, is_some: _ } = expression else {
             return ControlFlow::<()>::Continue(());
@@ -35,12 +41,36 @@ pub(crate) fn translate(node: &mut impl Node) {
     });
 }
 
-/// `'{a,b}'` is the list of these texts, as PostgreSQL reads a text where it needs a list.
-fn written_out(list: &mut Expr) {
-    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = list else { return };
-    let Some(items) = list_items(text).filter(|items| !items.is_empty()) else { return };
+/// So many comparisons are written one after the other.
+const WRITTEN_MAX: usize = 64;
+
+/// The items of `'{a,b}'`, as PostgreSQL reads a text where it needs a list.
+fn written_items(op: &BinaryOperator, list: &Expr) -> Option<Vec<Expr>> {
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = list else { return None };
     let item = |item: Option<String>| Expr::value(item.map_or(Value::Null, Value::SingleQuotedString));
-    *list = Expr::Array(Array { elem: items.into_iter().map(item).collect(), named: true });
+    let items = list_items(text)?;
+    let is_list = matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq);
+    (is_list || items.len() <= WRITTEN_MAX).then(|| items.into_iter().map(item).collect())
+}
+
+/// A comparison with one or all of some items. Each is a text of the type of the other side.
+fn compared_with_each(left: &Expr, op: &BinaryOperator, items: Vec<Expr>, all: bool) -> Expr {
+    let nested = |inner: Expr| Expr::Nested(Box::new(inner));
+    let is_list = if all { *op == BinaryOperator::NotEq } else { *op == BinaryOperator::Eq };
+    if is_list && !items.is_empty() {
+        let expr = Box::new(nested(left.clone()));
+        return nested(Expr::InList { expr, list: items, negated: all });
+    }
+    let joined = if all { BinaryOperator::And } else { BinaryOperator::Or };
+    let each = items.into_iter().map(|item| {
+        nested(Expr::BinaryOp { left: Box::new(nested(left.clone())), op: op.clone(), right: Box::new(item) })
+    });
+    let both = |one: Expr, other: Expr| Expr::BinaryOp {
+        left: Box::new(one),
+        op: joined.clone(),
+        right: Box::new(other),
+    };
+    each.reduce(both).map_or_else(|| Expr::value(Value::Boolean(all)), nested)
 }
 
 /// The comparison that holds where this one does not.

@@ -36,8 +36,6 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("SELECT id FROM t ORDER BY id WITH FILL", "WITH FILL", "no rows"),
     ("SELECT id FROM t ORDER BY id INTERPOLATE", "INTERPOLATE", "no rows"),
     ("SELECT id FROM t UNION ALL SELECT id FROM u ORDER BY ALL", "ALL", "columns"),
-    ("SELECT id FROM t RIGHT JOIN u USING (id)", "u", "coalesce"),
-    ("SELECT id FROM t NATURAL FULL JOIN u", "u", "coalesce"),
     ("SELECT id FROM t EXCEPT ALL SELECT id FROM u", "EXCEPT ALL", "row_number"),
     ("SELECT id FROM t INTERSECT ALL SELECT id FROM u", "INTERSECT ALL", "row_number"),
     ("SELECT id FROM t MINUS SELECT id FROM u", "MINUS", "EXCEPT"),

@@ -18,9 +18,10 @@ use tidemill_sql::Statement;
 use self::format::{CopyDecoder, CopyFormat};
 use self::statement::CopyStatement;
 use super::answer::Answer;
+use super::inserted_rows::InsertedRows;
 use super::push_columns::{chosen, push_target};
 use super::{Conversation, Result, Stop};
-use crate::postgres::wire::Request;
+use crate::postgres::wire::{Request, TransactionStatus};
 use crate::report::{BAD_COPY_FORMAT, PROTOCOL_VIOLATION, QUERY_CANCELED, Report, WRONG_OBJECT_TYPE};
 
 /// Bytes of a copy that are looked at together: one that is not longer takes in all of its rows or none.
@@ -79,10 +80,29 @@ impl Conversation<'_> {
     }
 
     fn copy_in(&mut self, source: &str, columns: Option<&[String]>, format: &CopyFormat) -> Result<u64> {
-        let mut intake = self.intake(source, columns, format)?;
+        let intake = self.intake(source, columns, format)?;
         self.writer.copy_in(intake.given.fields().len(), format.is_binary())?;
         self.writer.flush()?;
+        let before = self.inserted.len();
+        let taken = self.take_copied(intake);
+        if taken.is_err() {
+            self.inserted.truncate(before);
+        }
+        let (rows, left_out) = taken?;
+        for error in left_out.samples.iter().take(TOLD_MAX) {
+            self.writer.report(&Report::warning(BAD_COPY_FORMAT, error.clone()))?;
+        }
+        if left_out.count > 0 {
+            let message = format!("{} lines are wrong and were left out", left_out.count);
+            self.writer.report(&Report::warning(BAD_COPY_FORMAT, message))?;
+        }
+        Ok(rows)
+    }
+
+    /// Takes in what the client copies. In a transaction, it waits until that is committed.
+    fn take_copied(&mut self, mut intake: RowPush) -> Result<(u64, LeftOut)> {
         let (inbox, goes_on) = (self.inbox, self.goes_on());
+        let mut waiting = (self.transaction == TransactionStatus::Open).then_some(&mut self.inserted);
         loop {
             let request = match inbox.take() {
                 Ok(Some(request)) => request,
@@ -90,7 +110,7 @@ impl Conversation<'_> {
                 Err(error) => return Err(Stop::Report(Box::new(Report::from(&error)))),
             };
             match request {
-                Request::CopyData(bytes) => intake.take(&bytes, &goes_on)?,
+                Request::CopyData(bytes) => intake.take(&bytes, waiting.as_deref_mut(), &goes_on)?,
                 Request::CopyDone => break,
                 Request::CopyFail(why) => {
                     let message = format!("the client cancelled the copy: {why}{}", intake.so_far());
@@ -103,22 +123,11 @@ impl Conversation<'_> {
                 }
             }
             if !goes_on() {
-                return Err(Report::error(
-                    QUERY_CANCELED,
-                    format!("the copy was cancelled{}", intake.so_far()),
-                )
-                .into());
+                let message = format!("the copy was cancelled{}", intake.so_far());
+                return Err(Report::error(QUERY_CANCELED, message).into());
             }
         }
-        let (rows, left_out) = intake.end(&goes_on)?;
-        for error in left_out.samples.iter().take(TOLD_MAX) {
-            self.writer.report(&Report::warning(BAD_COPY_FORMAT, error.clone()))?;
-        }
-        if left_out.count > 0 {
-            let message = format!("{} lines are wrong and were left out", left_out.count);
-            self.writer.report(&Report::warning(BAD_COPY_FORMAT, message))?;
-        }
-        Ok(rows)
+        Ok(intake.end(waiting, &goes_on)?)
     }
 
     fn intake(
@@ -145,6 +154,7 @@ impl Conversation<'_> {
             waiting: Vec::new(),
             leaves_out_errors: format.leaves_out_errors,
             rows: 0,
+            rows_pushed: 0,
             left_out: LeftOut::default(),
             pushed: None,
         })
@@ -168,18 +178,30 @@ struct RowPush {
     waiting: Vec<u8>,
     leaves_out_errors: bool,
     rows: u64,
+    /// Those that do not wait for the end of a transaction.
+    rows_pushed: u64,
     left_out: LeftOut,
     pushed: Option<Pushed>,
 }
 
 impl RowPush {
-    fn take(&mut self, bytes: &[u8], goes_on: &dyn Fn() -> bool) -> std::result::Result<(), Report> {
+    fn take(
+        &mut self,
+        bytes: &[u8],
+        inserted: Option<&mut InsertedRows>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> std::result::Result<(), Report> {
         self.waiting.extend(bytes);
-        if self.waiting.len() >= PIECE_BYTES { self.look(false, goes_on) } else { Ok(()) }
+        if self.waiting.len() >= PIECE_BYTES { self.look(false, inserted, goes_on) } else { Ok(()) }
     }
 
-    /// Takes in what waits. If it has an error that is not left out, nothing of it.
-    fn look(&mut self, is_last: bool, goes_on: &dyn Fn() -> bool) -> std::result::Result<(), Report> {
+    /// Takes in what waits, or adds it to the rows of a transaction. If it has an error that is not left out, nothing of it.
+    fn look(
+        &mut self,
+        is_last: bool,
+        mut inserted: Option<&mut InsertedRows>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> std::result::Result<(), Report> {
         let mut batches = VecDeque::new();
         let waiting = std::mem::take(&mut self.waiting);
         self.decoder.decode(&waiting, &mut batches).map_err(|cause| self.bad(cause))?;
@@ -198,8 +220,16 @@ impl RowPush {
         self.left_out.samples.extend(faults.samples.into_iter().take(room));
         for batch in batches {
             let batch = self.completed(&batch)?;
-            self.pushed = Some(self.target.push(&batch, goes_on).map_err(|cause| self.failed(cause))?);
-            self.rows += batch.num_rows() as u64;
+            let rows = batch.num_rows() as u64;
+            match &mut inserted {
+                Some(inserted) => inserted.add(self.target.clone(), batch)?,
+                None => {
+                    let pushed = self.target.push(&batch, goes_on).map_err(|cause| self.failed(cause))?;
+                    self.pushed = Some(pushed);
+                    self.rows_pushed += rows;
+                }
+            }
+            self.rows += rows;
         }
         Ok(())
     }
@@ -216,8 +246,12 @@ impl RowPush {
     }
 
     /// Takes in the rest, and waits until everything is safe.
-    fn end(mut self, goes_on: &dyn Fn() -> bool) -> std::result::Result<(u64, LeftOut), Report> {
-        self.look(true, goes_on)?;
+    fn end(
+        mut self,
+        inserted: Option<&mut InsertedRows>,
+        goes_on: &dyn Fn() -> bool,
+    ) -> std::result::Result<(u64, LeftOut), Report> {
+        self.look(true, inserted, goes_on)?;
         if let Some(pushed) = self.pushed.take() {
             pushed.settle(goes_on).map_err(|cause| self.failed(cause))?;
         }
@@ -235,7 +269,7 @@ impl RowPush {
 
     /// What the source has already, for messages.
     fn so_far(&self) -> String {
-        match self.rows {
+        match self.rows_pushed {
             0 => "; no row was taken in".to_owned(),
             rows => format!("; the first {rows} rows have been taken in"),
         }

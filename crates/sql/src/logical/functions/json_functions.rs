@@ -1,0 +1,131 @@
+//! `to_json`, `row_to_json`, `array_to_json`, `json_build_object`, `json_build_array` and `json_agg`: values as texts of JSON, as PostgreSQL
+//! writes them. `json_agg(x)` is `array_to_json(array_agg(x))`.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, StringArray};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Result, exec_err, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+
+use super::json_texts::{JsonColumn, write_text};
+use crate::logical::casts::value_texts::texts;
+
+/// The functions.
+pub(super) fn functions() -> impl Iterator<Item = ScalarUDF> {
+    Shape::ALL.into_iter().map(|shape| ScalarUDF::new_from_impl(JsonFunction::new(shape)))
+}
+
+/// What a function makes of its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Shape {
+    Value,
+    Row,
+    List,
+    Object,
+    ListOfArguments,
+}
+
+impl Shape {
+    const ALL: [Shape; 5] = [Shape::Value, Shape::Row, Shape::List, Shape::Object, Shape::ListOfArguments];
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct JsonFunction {
+    shape: Shape,
+    signature: Signature,
+}
+
+impl JsonFunction {
+    fn new(shape: Shape) -> Self {
+        let arguments = match shape {
+            Shape::Value | Shape::Row | Shape::List => TypeSignature::Any(1),
+            Shape::Object | Shape::ListOfArguments => {
+                TypeSignature::OneOf(vec![TypeSignature::VariadicAny, TypeSignature::Nullary])
+            }
+        };
+        JsonFunction { shape, signature: Signature::new(arguments, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for JsonFunction {
+    fn name(&self) -> &str {
+        match self.shape {
+            Shape::Value => "to_json",
+            Shape::Row => "row_to_json",
+            Shape::List => "array_to_json",
+            Shape::Object => "json_build_object",
+            Shape::ListOfArguments => "json_build_array",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        match (self.shape, arguments) {
+            (Shape::Row, [other]) if !matches!(other, DataType::Struct(_) | DataType::Null) => {
+                plan_err!("row_to_json takes a row: row_to_json(t) FROM (SELECT ...) t, or a STRUCT")
+            }
+            (Shape::List, [other]) if !other.is_list() && !other.is_null() => {
+                plan_err!("array_to_json takes a list")
+            }
+            (Shape::Object, arguments) if arguments.len() % 2 == 1 => {
+                plan_err!(
+                    "json_build_object takes names and values: json_build_object('id', id, 'name', name)"
+                )
+            }
+            _ => Ok(DataType::Utf8),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = args.number_rows;
+        let columns = args.args.iter().map(|column| column.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let made: StringArray = match self.shape {
+            Shape::Value | Shape::Row | Shape::List => {
+                let [values] = columns.as_slice() else {
+                    return exec_err!("{} has one argument", self.name());
+                };
+                let column = JsonColumn::of(values)?;
+                (0..rows).map(|row| (!values.is_null(row)).then(|| column.text(row))).collect()
+            }
+            Shape::Object => objects(&columns, rows)?.into(),
+            Shape::ListOfArguments => {
+                let columns = columns.iter().map(JsonColumn::of).collect::<Result<Vec<_>>>()?;
+                let list = |row| {
+                    let values: Vec<String> = columns.iter().map(|column| column.text(row)).collect();
+                    format!("[{}]", values.join(", "))
+                };
+                (0..rows).map(list).collect::<Vec<String>>().into()
+            }
+        };
+        Ok(ColumnarValue::Array(Arc::new(made)))
+    }
+}
+
+/// An object for each row: `{"id" : 1, "name" : "a"}`.
+fn objects(columns: &[ArrayRef], rows: usize) -> Result<Vec<String>> {
+    let pair = |pair: &[ArrayRef]| Ok((texts(&pair[0])?, JsonColumn::of(&pair[1])?));
+    let pairs = columns.chunks_exact(2).map(pair).collect::<Result<Vec<_>>>()?;
+    let object = |row: usize| {
+        let mut text = String::from("{");
+        for (place, (names, values)) in pairs.iter().enumerate() {
+            if names.is_null(row) {
+                return exec_err!("the name in an object of JSON is NULL");
+            }
+            if place > 0 {
+                text.push_str(", ");
+            }
+            write_text(names.value(row), &mut text);
+            text.push_str(" : ");
+            values.write(row, &mut text);
+        }
+        text.push('}');
+        Ok(text)
+    };
+    (0..rows).map(object).collect()
+}
