@@ -36,8 +36,11 @@ pub(super) struct Partitions {
     /// How many different rows each partition has.
     counts: Vec<usize>,
     /// The rows that are spelled otherwise than their bytes say.
-    spellings: BTreeMap<(u32, Box<[u8]>), Box<[u8]>>,
+    spellings: BTreeMap<PlacedRow, Box<[u8]>>,
 }
+
+/// The number of a partition, and the bytes of one of its rows.
+type PlacedRow = (u32, Box<[u8]>);
 
 /// A row of a partition: the bytes by which it is ordered, those of the row itself, and the length of the first part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -154,7 +154,7 @@ impl PastPipeline {
 /// What an output had.
 enum CollectedOutput {
     Table(TableStore),
-    Changes(StoreWriter),
+    Changes(Box<StoreWriter>),
     Rows { schema: SchemaRef, batches: Vec<RecordBatch>, rows: usize, rows_max: usize },
 }
 
@@ -169,7 +169,7 @@ impl CollectedOutput {
                     retention,
                     ..StoreConfig::new(&output.schema)
                 };
-                StoreWriter::new(config).map(|(writer, _)| CollectedOutput::Changes(writer))
+                StoreWriter::new(config).map(|(writer, _)| CollectedOutput::Changes(Box::new(writer)))
             }
             Some(Some(key)) => {
                 TableStore::new(&output.schema, key.clone(), rows_max).map(CollectedOutput::Table)

@@ -30,7 +30,7 @@ fn relation(random: &mut Random, depth: u64) -> String {
             let column = random.one_of(&["x + 1", "y - x", "CASE WHEN y > 1 THEN x END", "coalesce(y, 0)"]);
             format!("SELECT {column} AS x, y, coalesce(z, 'none') AS z FROM ({input}) AS q")
         }
-        2 | 3 | 4 => {
+        2..=4 => {
             let (left, right) = (inner(random), inner(random));
             let kind = random.one_of(&["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]);
             let on = random.one_of(&["l.x = r.x", "l.x = r.y", "l.y = r.y AND l.z = r.z"]);
