@@ -6,8 +6,8 @@
 
 mod followed_view;
 mod gateway_log;
-mod gateway_process;
 mod replaced_part;
+mod serve;
 mod server_link;
 
-pub use gateway_process::serve_gateway;
+pub use serve::serve_gateway;
