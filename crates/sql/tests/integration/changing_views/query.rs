@@ -135,8 +135,8 @@ fn relation(random: &mut Random, depth: u64) -> String {
             let input = inner(random);
             let order = random.one_of(&["y NULLS FIRST, z NULLS FIRST", "z DESC NULLS LAST, y NULLS LAST"]);
             format!(
-                "SELECT x, first_value(y ORDER BY {order}) AS y, string_agg(z, '-' ORDER BY {order}) AS z FROM ({input}) AS q
-                 GROUP BY x"
+                "SELECT x, first_value(y ORDER BY {order}) AS y, string_agg(z, '-' ORDER BY {order}) AS z
+                 FROM ({input}) AS q GROUP BY x"
             )
         }
         _ => {
