@@ -58,7 +58,8 @@ fn check_choice(arguments: &[Expr], schema: &DFSchema) -> Result<()> {
     let types: Vec<DataType> = types.filter_map(|argument| type_of(argument, schema).ok()).collect();
     match types.iter().find(|one| !one.is_string() && !one.is_null()) {
         Some(other) if types.iter().any(DataType::is_string) => plan_err!(
-            "a VARCHAR and a value of type {other} stand where one type is needed; convert one of them with CAST(... AS ...)"
+            "a VARCHAR and a value of type {other} stand where one type is needed; convert one of them with \
+             CAST(... AS ...)"
         ),
         _ => Ok(()),
     }

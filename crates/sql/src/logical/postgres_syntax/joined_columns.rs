@@ -46,12 +46,12 @@ struct Scope {
     /// Those that have been translated.
     done: Vec<Cte>,
     /// The columns of the last SELECT that have to be written out.
-    written_out: Vec<Shared>,
+    written_out: Vec<CommonColumn>,
 }
 
 /// A column of joined tables.
 #[derive(Clone)]
-struct Shared {
+struct CommonColumn {
     name: String,
     value: Expr,
 }
@@ -84,7 +84,7 @@ impl VisitorMut for Joins<'_> {
             // A column of the answer comes first.
             let outputs: Vec<String> = select.projection.iter().filter_map(output_name).collect();
             let hidden = scope.written_out.iter().filter(|column| !outputs.contains(&column.name));
-            let hidden: Vec<Shared> = hidden.cloned().collect();
+            let hidden: Vec<CommonColumn> = hidden.cloned().collect();
             orders.iter_mut().for_each(|order| write_out(&mut order.expr, &hidden));
         }
         if let Some(outer) = self.scopes.last_mut()
@@ -113,7 +113,7 @@ impl VisitorMut for Joins<'_> {
 
 impl Joins<'_> {
     /// Returns the columns that are written out.
-    fn select(&self, select: &mut Select) -> Result<Vec<Shared>> {
+    fn select(&self, select: &mut Select) -> Result<Vec<CommonColumn>> {
         let [tables] = select.from.as_mut_slice() else {
             return select.from.iter().try_for_each(check).map(|()| Vec::new());
         };
@@ -156,7 +156,7 @@ impl Joins<'_> {
     }
 
     /// The columns of one table.
-    fn columns(&self, table: &mut TableFactor, joined: &mut Joined) -> Option<Vec<Shared>> {
+    fn columns(&self, table: &mut TableFactor, joined: &mut Joined) -> Option<Vec<CommonColumn>> {
         if let TableFactor::NestedJoin { table_with_joins, alias: None } = table {
             let mut within = Joined { is_written_out: joined.is_written_out, ..Joined::default() };
             if !self.tables(table_with_joins, &mut within) {
@@ -169,7 +169,7 @@ impl Joins<'_> {
         let schema = (self.columns_of)(self.all_of(table)).ok()?;
         let names: Vec<&String> = schema.fields().iter().map(|field| field.name()).collect();
         let is_twice = names.iter().enumerate().any(|(at, name)| names[..at].contains(name));
-        let column = |name: &&String| Shared {
+        let column = |name: &&String| CommonColumn {
             name: (*name).clone(),
             value: Expr::CompoundIdentifier(
                 qualifier.iter().cloned().chain([Ident::with_quote('"', name.as_str())]).collect(),
@@ -217,14 +217,14 @@ struct Joined {
     /// Whether the joined columns are written as expressions.
     is_written_out: bool,
     /// The columns of `*`.
-    columns: Vec<Shared>,
+    columns: Vec<CommonColumn>,
     /// The joined columns, the last ones first found.
-    shared: Vec<Shared>,
+    shared: Vec<CommonColumn>,
 }
 
 impl Joined {
     /// Joins with the columns of another table; returns whether it could.
-    fn join(&mut self, operator: &mut JoinOperator, right: Vec<Shared>) -> bool {
+    fn join(&mut self, operator: &mut JoinOperator, right: Vec<CommonColumn>) -> bool {
         match operator {
             JoinOperator::LeftSemi(constraint) | JoinOperator::LeftAnti(constraint) => {
                 return self.condition(constraint);
@@ -254,7 +254,7 @@ impl Joined {
                 None => return false,
             },
             JoinConstraint::Natural => {
-                let is_common = |column: &&Shared| right.iter().any(|other| other.name == column.name);
+                let is_common = |column: &&CommonColumn| right.iter().any(|other| other.name == column.name);
                 self.columns.iter().filter(is_common).map(|column| column.name.clone()).collect()
             }
             _ => {
@@ -279,7 +279,7 @@ impl Joined {
                 return false;
             }
             conditions.push(equal(one.value.clone(), other.value.clone()));
-            common.push(Shared { name: one.name.clone(), value });
+            common.push(CommonColumn { name: one.name.clone(), value });
             joined.extend([one.name.clone(), other.name.clone()]);
         }
         if self.is_written_out {
@@ -318,7 +318,7 @@ enum Side {
 }
 
 /// The only column of a name, or else the only one whose name differs in case.
-fn only<'a>(columns: &'a [Shared], name: &str) -> Option<&'a Shared> {
+fn only<'a>(columns: &'a [CommonColumn], name: &str) -> Option<&'a CommonColumn> {
     let single = |is_meant: &dyn Fn(&str) -> bool| {
         let mut named = columns.iter().filter(|column| is_meant(&column.name));
         named.next().filter(|_| named.next().is_none())
@@ -446,7 +446,7 @@ fn coalesce(one: Expr, other: Expr) -> Expr {
 }
 
 /// Returns the columns of `*`; anything else as it is.
-fn written_star(item: SelectItem, columns: &[Shared]) -> Vec<SelectItem> {
+fn written_star(item: SelectItem, columns: &[CommonColumn]) -> Vec<SelectItem> {
     let SelectItem::Wildcard(options) = &item else { return vec![item] };
     let Some(excluded) = excluded(options).filter(|names| {
         options.opt_ilike.is_none()
@@ -456,11 +456,11 @@ fn written_star(item: SelectItem, columns: &[Shared]) -> Vec<SelectItem> {
     }) else {
         return vec![item];
     };
-    let replacement = |column: &Shared| {
+    let replacement = |column: &CommonColumn| {
         let mut items = options.opt_replace.iter().flat_map(|replace| &replace.items);
         items.find(|replaced| normal(&replaced.column_name) == column.name).map(|item| item.expr.clone())
     };
-    let kept: Vec<&Shared> = columns.iter().filter(|column| !excluded.contains(&column.name)).collect();
+    let kept: Vec<&CommonColumn> = columns.iter().filter(|column| !excluded.contains(&column.name)).collect();
     let is_again = |at: usize| kept[..at].iter().any(|before| before.name == kept[at].name);
     let each = kept.iter().enumerate();
     each.map(|(at, column)| match (replacement(column), &column.value) {
@@ -508,7 +508,7 @@ fn output_name(item: &SelectItem) -> Option<String> {
 }
 
 /// Names a column that is going to be written out.
-fn keep_name(item: &mut SelectItem, shared: &[Shared]) {
+fn keep_name(item: &mut SelectItem, shared: &[CommonColumn]) {
     let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item else { return };
     let name = normal(name);
     if let Some(column) = shared.iter().find(|column| column.name == name) {
@@ -518,9 +518,9 @@ fn keep_name(item: &mut SelectItem, shared: &[Shared]) {
 }
 
 /// Puts the values of joined columns in place of their names, but for queries within.
-fn write_out(node: &mut impl Node, shared: &[Shared]) {
+fn write_out(node: &mut impl Node, shared: &[CommonColumn]) {
     struct Names<'a> {
-        shared: &'a [Shared],
+        shared: &'a [CommonColumn],
         depth: usize,
     }
     impl VisitorMut for Names<'_> {

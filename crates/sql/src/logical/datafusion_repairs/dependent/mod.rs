@@ -85,8 +85,8 @@ impl Unnesting {
             let name = names.save(&expression);
             let replaced = expression.rewrite_down(|part| match part {
                 Expr::ScalarSubquery(subquery)
-                    if !subquery.outer_ref_columns.is_empty()
-                        && !(is_joinable && simple::is_value(&subquery)?) =>
+                    if !(subquery.outer_ref_columns.is_empty()
+                        || is_joinable && simple::is_value(&subquery)?) =>
                 {
                     if let Some((_, value)) = values.iter().find(|(known, _)| *known == subquery) {
                         return Ok(Transformed::new(value.clone(), true, TreeNodeRecursion::Jump));
