@@ -23,6 +23,9 @@ pub struct Cut {
     /// For each gateway, whether it counts as idle. An idle gateway does not hold back the watermark. Empty if none is
     /// idle.
     pub idle: Vec<bool>,
+    /// For each gateway that has ended, the event time up to which it was complete just before; `i64::MIN` for the others. Empty if
+    /// none has ended, and in cuts of earlier versions.
+    pub ended_at: Vec<i64>,
     /// Whether time stands still while all gateways are idle, as it did when this cut was logged. Then it depends on which of them
     /// has fallen silent first. Only cuts of earlier versions say so.
     pub stands_still_when_idle: bool,
@@ -56,6 +59,7 @@ impl Cut {
             positions: Vec::new(),
             watermarks: Vec::new(),
             idle: Vec::new(),
+            ended_at: Vec::new(),
             stands_still_when_idle: false,
             closed_at_ns: 0,
             snapshot: false,
@@ -72,21 +76,23 @@ impl Cut {
     /// The event time up to which these gateways are complete, except for idle ones.
     ///
     /// It is `i64::MAX` only once all of them have ended. If no gateway is active, those that are idle do not wait for each other
-    /// either, so the result is the latest of theirs. Time then is the same whichever of them fell silent first, because it
-    /// is where the last one of them would have carried it alone. A gateway that returns from idleness may lower the result, so a
-    /// caller that keeps time by it must keep the largest.
+    /// either, so the result is the latest of theirs and of those that have ended. Time then is the same whichever of them fell
+    /// silent or ended first, because it is where the last one of them would have carried it alone. A gateway that returns from
+    /// idleness may lower the result, so a caller that keeps time by it must keep the largest.
     ///
     /// ```
     /// use tidemill_core::Cut;
     /// let cut = Cut { watermarks: vec![i64::MAX, 70, 90], idle: vec![false, true, false], ..Cut::first() };
+    /// let cut = Cut { ended_at: vec![80, i64::MIN, i64::MIN], ..cut };
     /// assert_eq!(cut.watermark_of([0, 1, 2]), 90);
-    /// assert_eq!(cut.watermark_of([0, 1]), 70, "gateway 1 may continue");
+    /// assert_eq!(cut.watermark_of([0, 1]), 80, "gateway 1 may continue");
     /// assert_eq!(cut.watermark_of([0]), i64::MAX);
     /// ```
     pub fn watermark_of(&self, gateways: impl IntoIterator<Item = usize>) -> i64 {
-        let (mut least_active, mut latest_idle) = (None::<i64>, None::<i64>);
+        let (mut least_active, mut latest_idle, mut latest_end) = (None::<i64>, None::<i64>, i64::MIN);
         for gateway in gateways {
             let watermark = self.watermarks[gateway];
+            latest_end = latest_end.max(self.ended_at.get(gateway).copied().unwrap_or(i64::MIN));
             if self.idle.get(gateway).copied().unwrap_or(false) {
                 latest_idle = latest_idle.max(Some(watermark));
             } else {
@@ -95,7 +101,8 @@ impl Cut {
         }
         let when_idle = latest_idle.filter(|_| !self.stands_still_when_idle).unwrap_or(i64::MIN);
         match (least_active, latest_idle) {
-            (None, _) | (Some(i64::MAX), Some(_)) => when_idle,
+            (None, _) => when_idle,
+            (Some(i64::MAX), Some(_)) => when_idle.max(latest_end),
             (Some(least), _) => least,
         }
     }

@@ -219,6 +219,7 @@ fn a_sink_that_changes_nothing_is_the_other_one() {
         snapshot: false,
         last: false,
         splits: Vec::new(),
+        ended_at: Vec::new(),
         stands_still_when_idle: false,
     };
     let output = CycleOutput {

@@ -17,7 +17,7 @@ use tracing::warn;
 
 use super::journal_status::{JournalStatus, LogStatus, QueryNeeds, SnapshotStatus, SourceLogStatus};
 use super::lost_end::LostEnds;
-use super::lost_rows::{SourceInCuts, SourceMark};
+use super::lost_rows::{SourceInCuts, SourceMark, ended_at};
 use super::need::{Need, least};
 use super::source_journal::SourceJournal;
 use super::stopped_queries::{JournaledSource, RetainedRows, StoppedQuery};
@@ -91,6 +91,7 @@ impl ClockJournal {
             positions: marks.iter().map(|mark| mark.position).collect(),
             watermarks: marks.iter().map(|mark| mark.watermark).collect(),
             idle: marks.iter().map(|mark| mark.is_idle).collect(),
+            ended_at: ended_at(marks),
             closed_at_ns,
             ..Cut::first()
         };
@@ -134,6 +135,16 @@ impl ClockJournal {
     /// The sources that it has rows of.
     pub fn streams(&self) -> Result<Vec<String>, Cause> {
         self.journal.streams()
+    }
+
+    /// The columns of the newest rows of each source.
+    pub fn columns(&self) -> Result<BTreeMap<String, SchemaRef>, Cause> {
+        let mut columns = BTreeMap::new();
+        for name in self.journal.streams()? {
+            let schema = self.journal.columns_of(&name)?;
+            columns.extend(schema.map(|schema| (name, schema)));
+        }
+        Ok(columns)
     }
 
     /// The places of the sources that a query reads.
@@ -180,7 +191,8 @@ impl ClockJournal {
             last = lost.cycles.end(),
             "the machine has crashed before the last rows of a source were on the disk; its cycles lack them"
         );
-        let mark = SourceMark { position: lost.position, watermark: lost.watermark, is_idle: lost.is_idle };
+        let (position, watermark, is_idle) = (lost.position, lost.watermark, lost.is_idle);
+        let mark = SourceMark { position, watermark, is_idle, ended_at: i64::MIN };
         // Before other rows take their positions.
         let epochs: Vec<Epoch> = state.epochs.iter().cloned().chain([Epoch::Lost(lost)]).collect();
         self.journal.set_epochs(&epochs)?;

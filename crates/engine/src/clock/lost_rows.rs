@@ -13,11 +13,14 @@ pub(crate) struct SourceMark {
     pub position: u64,
     pub watermark: i64,
     pub is_idle: bool,
+    /// The event time that it had reached when it ended; `i64::MIN`: it has not.
+    pub ended_at: i64,
 }
 
 impl SourceMark {
     /// Before its first row.
-    pub const START: SourceMark = SourceMark { position: 0, watermark: i64::MIN, is_idle: false };
+    pub const START: SourceMark =
+        SourceMark { position: 0, watermark: i64::MIN, is_idle: false, ended_at: i64::MIN };
 
     /// Where the record of a cut says that a source is. Sources are added over time, so old cuts lack the newer ones.
     fn recorded(cut: &Cut, source: usize) -> SourceMark {
@@ -26,7 +29,8 @@ impl SourceMark {
             return SourceMark::START;
         };
         let is_idle = cut.idle.get(source).copied().unwrap_or(false);
-        SourceMark { position: *position, watermark: *watermark, is_idle }
+        let ended_at = cut.ended_at.get(source).copied().unwrap_or(i64::MIN);
+        SourceMark { position: *position, watermark: *watermark, is_idle, ended_at }
     }
 }
 
@@ -51,7 +55,8 @@ impl SourceInCuts {
     pub fn at(&self, cut: &Cut) -> SourceMark {
         match self.lost.iter().find(|lost| lost.cycles.contains(&cut.cycle)) {
             Some(LostRows { position, watermark, is_idle, .. }) => {
-                SourceMark { position: *position, watermark: *watermark, is_idle: *is_idle }
+                let (position, watermark, is_idle) = (*position, *watermark, *is_idle);
+                SourceMark { position, watermark, is_idle, ended_at: i64::MIN }
             }
             None => SourceMark::recorded(cut, self.index),
         }
@@ -86,4 +91,10 @@ impl SourceInCuts {
             is_idle: before.is_idle,
         })
     }
+}
+
+/// The event times that sources had reached when they ended, for a cut; empty if none has.
+pub(super) fn ended_at(marks: &[SourceMark]) -> Vec<i64> {
+    let has_ended = marks.iter().any(|mark| mark.ended_at > i64::MIN);
+    if has_ended { marks.iter().map(|mark| mark.ended_at).collect() } else { Vec::new() }
 }

@@ -21,12 +21,14 @@ mod state;
 mod stopped_queries;
 mod subscription;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::Cause;
 use tidemill_core::{Clock, SystemClock};
 use tidemill_flow::Waker;
@@ -229,6 +231,14 @@ impl DatabaseClock {
         self.shared.journal.as_ref().map_or(Ok(Vec::new()), |journal| journal.streams())
     }
 
+    /// The columns that its journal has of sources, by their names there.
+    ///
+    /// # Errors
+    /// If the disk fails, or the journal is damaged.
+    pub fn journaled_columns(&self) -> Result<BTreeMap<String, SchemaRef>, Cause> {
+        self.shared.journal.as_ref().map_or(Ok(BTreeMap::new()), |journal| journal.columns())
+    }
+
     /// The newest cuts, oldest first: some thousand of them are kept.
     pub fn cuts(&self) -> Vec<DatabaseCut> {
         self.shared.lock().cuts.iter().cloned().collect()
@@ -237,6 +247,16 @@ impl DatabaseClock {
     /// Whether queries read a source now.
     pub fn reads(&self, key: &SourceKey) -> bool {
         self.shared.lock().source_of(key).is_some()
+    }
+
+    /// Ends all queries that read a source now, by its name in the journal, and closes it: it is opened with other columns next.
+    /// Those that have a state keep it.
+    pub fn close_source(&self, stream: &str, why: &Cause) {
+        let (closed, wakers) = self.shared.lock().close_source(stream, why);
+        self.shared.close_all(&closed);
+        self.shared.announce(&wakers);
+        drop(closed);
+        self.shared.wait_for_closed();
     }
 
     /// How many sources are open.
@@ -291,7 +311,12 @@ impl ClockShared {
     /// A query takes no more cycles. Sources that nobody reads any more are told to stop.
     fn leave(&self, query: u64) {
         let unread: Vec<SourceState> = self.lock().leave(query);
-        for source in &unread {
+        self.close_all(&unread);
+    }
+
+    /// Tells sources to stop that nobody reads any more.
+    fn close_all(&self, sources: &[SourceState]) {
+        for source in sources {
             source.feed.stop();
             if let (Some(log), Some(journal)) = (&self.journal, &source.journal) {
                 log.close_source(journal.in_cuts.index);

@@ -8,7 +8,7 @@ use tidemill_flow::GivenCycle;
 use tidemill_journal::CutReader;
 
 use super::clock_journal::ClockJournal;
-use super::lost_rows::SourceMark;
+use super::lost_rows::{SourceMark, ended_at};
 use super::source_journal::SourceJournal;
 use super::source_replay::SourceReplay;
 
@@ -84,6 +84,7 @@ pub(crate) fn of_marks(cut: &Cut, marks: Vec<SourceMark>) -> Cut {
         positions: marks.iter().map(|mark| mark.position).collect(),
         watermarks: marks.iter().map(|mark| mark.watermark).collect(),
         idle: marks.iter().map(|mark| mark.is_idle).collect(),
+        ended_at: ended_at(&marks),
         ..cut.clone()
     }
 }

@@ -41,6 +41,7 @@ pub(super) struct SourceState {
     pub position: u64,
     pub watermark: i64,
     pub is_idle: bool,
+    pub ended_at: i64,
     pub end: Option<SourceEnd>,
     /// Whether a cut says that it has ended.
     pub has_ended: bool,
@@ -63,6 +64,7 @@ impl SourceState {
             position: 0,
             watermark: i64::MIN,
             is_idle: false,
+            ended_at: i64::MIN,
             end: None,
             has_ended: false,
             held_bytes: Arc::default(),
@@ -72,13 +74,14 @@ impl SourceState {
 
     /// Whose rows are journaled; it continues where it was at the last cut.
     pub fn journaled(self, journal: SourceJournal, mark: SourceMark) -> SourceState {
-        let SourceMark { position, watermark, is_idle } = mark;
-        SourceState { journal: Some(journal), position, watermark, is_idle, ..self }
+        let SourceMark { position, watermark, is_idle, ended_at } = mark;
+        SourceState { journal: Some(journal), position, watermark, is_idle, ended_at, ..self }
     }
 
     /// Where it is at the last cut.
     pub fn mark(&self) -> SourceMark {
-        SourceMark { position: self.position, watermark: self.watermark, is_idle: self.is_idle }
+        let SourceState { position, watermark, is_idle, ended_at, .. } = *self;
+        SourceMark { position, watermark, is_idle, ended_at }
     }
 
     /// Whether a query that is slower than others does not hold it back.
@@ -135,8 +138,10 @@ impl SourceState {
         }
         if let Some(end) = &self.end {
             (self.has_ended, self.is_idle) = (true, self.is_idle && !matches!(end, SourceEnd::Complete));
-            if let SourceEnd::Complete = end {
-                self.watermark = i64::MAX;
+            if let SourceEnd::Complete = end
+                && self.watermark < i64::MAX
+            {
+                (self.ended_at, self.watermark) = (self.watermark, i64::MAX);
             }
         }
         Slice::new(chunks, &self.held_bytes)

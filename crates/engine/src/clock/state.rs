@@ -10,7 +10,7 @@ use tidemill_flow::{Failure, Waker};
 use tracing::debug;
 
 use super::clock_journal::ClockJournal;
-use super::lost_rows::SourceMark;
+use super::lost_rows::{SourceMark, ended_at};
 use super::query_state::{QueryState, QueuedCycle};
 use super::source_journal::SourceJournal;
 use super::source_state::{SourceEnd, SourceState};
@@ -270,6 +270,28 @@ impl ClockState {
         (Some(cut), wakers)
     }
 
+    /// Takes away a source, by its name in the journal, and ends the queries that read it. The wakers are to be called without the
+    /// lock.
+    pub fn close_source(&mut self, stream: &str, why: &Cause) -> (Vec<SourceState>, Vec<Waker>) {
+        let is_it =
+            |source: &SourceState| source.journal.as_ref().is_some_and(|journal| journal.name == stream);
+        let ids: Vec<u64> =
+            self.sources.iter().filter(|(_, source)| is_it(source)).map(|(id, _)| *id).collect();
+        let closed: Vec<SourceState> = ids.iter().filter_map(|id| self.sources.remove(id)).collect();
+        let mut wakers = Vec::new();
+        for source in &closed {
+            for query in &source.queries {
+                let Some(state) = self.queries.get_mut(query) else { continue };
+                let part = format!("source '{}'", source.name);
+                (state.is_active, state.failure) =
+                    (false, Some(Failure::Engine { part, cause: why.clone() }));
+                state.cycles.clear();
+                wakers.extend(state.waker.clone());
+            }
+        }
+        (closed, wakers)
+    }
+
     /// A query takes no more cycles. Returns the sources that nobody reads any more.
     pub fn leave(&mut self, query: u64) -> Vec<SourceState> {
         let Some(state) = self.queries.remove(&query) else { return Vec::new() };
@@ -333,6 +355,7 @@ fn cut_of(query: &QueryState, sources: &BTreeMap<u64, SourceState>, cycle: u64, 
         positions: of_query().map(|source| source.position).collect(),
         watermarks: of_query().map(|source| source.watermark).collect(),
         idle: of_query().map(|source| source.is_idle).collect(),
+        ended_at: ended_at(&of_query().map(SourceState::mark).collect::<Vec<_>>()),
         stands_still_when_idle: false,
         closed_at_ns: now_ns,
         snapshot: false,

@@ -112,7 +112,7 @@ fn an_idle_source_does_not_hold_timers_back_comes_back_and_ends() {
 }
 
 #[test]
-fn a_source_that_has_ended_does_not_carry_time_past_one_that_is_idle() {
+fn a_source_that_has_ended_carries_time_past_one_that_is_idle() {
     for workers in [1, 2, 5] {
         watched("ended beside idle", move || {
             let (mut running, sink, log) = start(joint_plan(), workers);
@@ -120,36 +120,39 @@ fn a_source_that_has_ended_does_not_carry_time_past_one_that_is_idle() {
             push(&live, &sink, chunk(&[row(2)]));
             push(&ended, &sink, chunk(&[row(3), row(30)]));
             drop(ended);
-            push(&live, &sink, only(2, true));
-            assert_eq!(ends(&sink, 0), [0i64; 0], "the idle one may still send rows of the first window");
-            push(&live, &sink, chunk(&[row(4), row(21)]));
+            push(&live, &sink, chunk(&[row(9)]));
             assert_eq!(ends(&sink, 0), [8], "the active one alone says how far time is");
-            push(&live, &sink, only(21, true));
-            push(&live, &sink, chunk(&[row(22), row(33)]));
-            assert_eq!(ends(&sink, 0), [8, 24, 32], "and goes on where it was");
+            push(&live, &sink, only(9, true));
+            assert_eq!(ends(&sink, 0), [8, 16], "as if it had fallen silent before the other one ended");
+            push(&live, &sink, chunk(&[row(31), row(41)]));
+            assert_eq!(ends(&sink, 0), [8, 16, 32], "and goes on");
+            push(&live, &sink, only(41, true));
             drop(live);
             running.join().unwrap();
-            assert_eq!(ends(&sink, 0), [8, 24, 32, 40], "all have ended: what is open is written");
+            assert_eq!(ends(&sink, 0), [8, 16, 32, 48], "all have ended: what is open is written");
             assert_eq!(log.cuts().last().unwrap().watermark(), i64::MAX);
         });
     }
 }
 
 #[test]
-fn a_source_that_has_ended_beside_one_that_never_had_a_row_holds_time() {
+fn a_source_that_has_ended_carries_time_past_one_that_never_had_a_row() {
     for workers in [1, 2, 5] {
         watched("ended beside silent", move || {
             let (mut running, sink, _) = start(joint_plan(), workers);
             let (ended, silent) = (running.gateway(0).unwrap(), running.gateway(1).unwrap());
             push(&ended, &sink, chunk(&[row(2), row(30)]));
             drop(ended);
+            eventually("the end is known", || {
+                silent.push(only(i64::MIN, false)).unwrap();
+                sink.committed() > 1
+            });
+            assert_eq!(ends(&sink, 0), [0i64; 0], "it may still have rows of any time");
             push(&silent, &sink, only(i64::MIN, true));
-            assert_eq!(ends(&sink, 0), [0i64; 0]);
-            push(&silent, &sink, chunk(&[row(3), row(9)]));
             assert_eq!(ends(&sink, 0), [8]);
             drop(silent);
             running.join().unwrap();
-            assert_eq!(ends(&sink, 0), [8, 16, 32]);
+            assert_eq!(ends(&sink, 0), [8, 32]);
         });
     }
 }
@@ -245,6 +248,8 @@ fn a_cut_says_how_far_chosen_sources_are() {
     let idle = tidemill_engine::Cut { idle: vec![false, true, false], ..ended };
     assert_eq!((idle.watermark(), idle.watermark_of([0, 2])), (9, i64::MAX));
 
+    let then = tidemill_engine::Cut { ended_at: vec![12, i64::MIN, 8], ..idle.clone() };
+    assert_eq!((then.watermark(), then.watermark_of([1, 2]), then.watermark_of([0, 2])), (12, 9, i64::MAX));
     let silent = tidemill_engine::Cut { watermarks: vec![5, 9, 3], idle: vec![true; 3], ..idle };
     assert_eq!((silent.watermark(), silent.watermark_of([0, 2])), (9, 5));
     let of_before = tidemill_engine::Cut { stands_still_when_idle: true, ..silent };
@@ -292,6 +297,56 @@ fn it_makes_no_difference_which_source_falls_silent_first() {
                     let cut =
                         log.cuts().into_iter().find(|cut| cut.idle == [true; 3]).expect("all were idle");
                     assert_eq!(cut.watermark(), 50);
+                    assert_eq!(ends(&sink, 0), [8, 16, 32, 56]);
+                });
+            }
+        }
+    }
+}
+
+/// Some of three sources fall silent, and the others end: in any order, and all in one cycle. Only the last time counts.
+#[test]
+fn it_makes_no_difference_which_source_ends_or_falls_silent_first() {
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    // Which of them end, as bits: at least one falls silent.
+    for ending in 0..7_u8 {
+        for order in orders {
+            for at_once in [false, true] {
+                watched("ending and falling silent", move || {
+                    let ends_itself = |source: usize| ending & (1 << source) != 0;
+                    let mut plan = Plan::new("three");
+                    let inputs = ["a", "b", "c"].map(|name| plan.source(name, [schema()])[0]);
+                    let output = plan.operator(windows("windows", &inputs, vec![0, 1, 2]));
+                    plan.sink("output", [output[1]]);
+                    let policy = CyclePolicy { wait_max: None, ..CyclePolicy::default() };
+                    let policy = if at_once { CyclePolicy::fixed(6) } else { policy };
+                    let (sink, log) = (Remember::default(), MemoryCutLog::new(1000));
+                    let engine = Engine::new().workers(2).cycles(policy).cut_log(log.clone());
+                    let mut running = engine.run(plan, sink.boxed()).unwrap();
+                    let mut gateways = [0, 1, 2].map(|source| running.gateway(source));
+                    let rows = [[row(1), row(30)], [row(2), row(50)], [row(3), row(11)]];
+                    if !at_once {
+                        for source in order {
+                            push(gateways[source].as_ref().unwrap(), &sink, chunk(&rows[source]));
+                        }
+                    }
+                    for source in order {
+                        let gateway = gateways[source].as_ref().unwrap();
+                        let idle = !ends_itself(source);
+                        match (at_once, idle) {
+                            (true, _) => gateway.push(Chunk { idle, ..chunk(&rows[source]) }).unwrap(),
+                            (false, true) => gateway.push(only(rows[source][1].1, true)).unwrap(),
+                            (false, false) => {}
+                        }
+                        if !idle {
+                            gateways[source] = None;
+                        }
+                    }
+                    eventually("time has come to the last row", || ends(&sink, 0) == [8, 16, 32]);
+                    drop(gateways);
+                    running.join().unwrap();
+                    let reached = |cut: &tidemill_engine::Cut| cut.watermark() == 50;
+                    assert!(log.cuts().iter().any(reached), "{ending:03b} {order:?} {at_once}");
                     assert_eq!(ends(&sink, 0), [8, 16, 32, 56]);
                 });
             }

@@ -215,6 +215,7 @@ impl Flow {
             snapshot: std::mem::take(&mut self.wants_snapshot),
             last: self.has_ended,
             splits: Vec::new(),
+            ended_at: Vec::new(),
             stands_still_when_idle: false,
         };
         self.log.append(&cut)?;

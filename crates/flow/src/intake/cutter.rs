@@ -44,6 +44,8 @@ struct GatewayBuffer {
     pending_events: u64,
     position: u64,
     watermark: i64,
+    /// The event time that it had reached when it ended, if a log says that it has.
+    ended_at: i64,
     idle: bool,
     streams: usize,
     ended: bool,
@@ -78,11 +80,13 @@ impl Cutter {
     ) -> Self {
         let buffer = |(gateway, (queue, streams))| {
             let (position, watermark, idle) = replay.start_of(gateway);
+            let ended_at = replay.ended_at(gateway);
             GatewayBuffer {
                 queue,
                 pending: VecDeque::new(),
                 position,
                 watermark,
+                ended_at,
                 idle,
                 pending_events: 0,
                 streams,
@@ -164,6 +168,7 @@ impl Cutter {
         let (arrivals, streams) = self.take(&shares);
         for (gateway, buffer) in self.buffers.iter_mut().enumerate() {
             buffer.watermark = cut.watermarks[gateway];
+            buffer.ended_at = cut.ended_at.get(gateway).copied().unwrap_or(i64::MIN);
             buffer.idle = cut.idle.get(gateway).copied().unwrap_or(false);
         }
         let snapshot = self.run_state.snapshots.take_request(self.events_cut);
@@ -234,6 +239,7 @@ impl Cutter {
             positions: self.buffers.iter().map(|buffer| buffer.position).collect(),
             watermarks: self.buffers.iter().map(GatewayBuffer::watermark).collect(),
             idle: self.buffers.iter().map(GatewayBuffer::is_idle).collect(),
+            ended_at: ended_at(&self.buffers),
             stands_still_when_idle: false,
             closed_at_ns: now_ns,
             snapshot: self.run_state.snapshots.take_request(self.events_cut)
@@ -338,6 +344,15 @@ impl GatewayBuffer {
         if at_end { i64::MAX } else { self.watermark }
     }
 
+    /// The event time that the gateway had reached, once it has ended.
+    fn ended_at(&self) -> i64 {
+        if self.watermark() < i64::MAX {
+            return i64::MIN;
+        }
+        // One that a log says to have ended has that time only.
+        if self.watermark == i64::MAX { self.ended_at } else { self.watermark }
+    }
+
     /// Whether the gateway counts as idle. A gateway that has ended does not: its watermark is the end of time.
     fn is_idle(&self) -> bool {
         self.idle && !(self.ended && self.pending.is_empty())
@@ -367,6 +382,12 @@ impl GatewayBuffer {
         }
         streams
     }
+}
+
+/// The event times that gateways had reached when they ended; empty if none has.
+fn ended_at(buffers: &[GatewayBuffer]) -> Vec<i64> {
+    let times: Vec<i64> = buffers.iter().map(GatewayBuffer::ended_at).collect();
+    if times.iter().all(|time| *time == i64::MIN) { Vec::new() } else { times }
 }
 
 /// The first multiple of a time behind a moment, counted from the start.

@@ -85,6 +85,12 @@ impl Replay {
         }
     }
 
+    /// The event time that a gateway had reached when it ended; `i64::MIN`: it had not at the start.
+    pub fn ended_at(&self, gateway: usize) -> i64 {
+        let after = self.after.as_ref().and_then(|cut| cut.ended_at.get(gateway).copied());
+        after.unwrap_or(i64::MIN)
+    }
+
     /// The next cut to replay; `None`: all are replayed.
     pub fn next(&self) -> Option<Cut> {
         self.cuts.front().cloned()

@@ -184,6 +184,7 @@ fn put_post(to: &mut SnapshotWriter, post: &CycleNotice) {
     put_all(to, &cut.positions, |to, position| to.u64(*position));
     put_all(to, &cut.watermarks, |to, watermark| to.i64(*watermark));
     put_all(to, &cut.idle, |to, idle| to.u8((*idle).into()));
+    put_all(to, &cut.ended_at, |to, time| to.i64(*time));
     to.u64(cut.closed_at_ns);
     to.u8(u8::from(cut.snapshot) | u8::from(cut.stands_still_when_idle) << 1);
     to.u8(cut.last.into());
@@ -202,6 +203,7 @@ fn take_post(from: &mut SnapshotReader<'_>) -> Result<CycleNotice, Cause> {
         positions: take_all(from, SnapshotReader::u64)?,
         watermarks: take_all(from, SnapshotReader::i64)?,
         idle: take_all(from, |from| Ok(from.u8()? != 0))?,
+        ended_at: take_all(from, SnapshotReader::i64)?,
         closed_at_ns: from.u64()?,
         ..Cut::first()
     };
@@ -340,6 +342,7 @@ mod tests {
             positions: vec![1, u64::MAX],
             watermarks: vec![i64::MIN, 5],
             idle: vec![true, false],
+            ended_at: vec![i64::MIN, 7],
             stands_still_when_idle: true,
             closed_at_ns: 99,
             snapshot: true,

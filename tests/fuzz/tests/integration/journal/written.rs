@@ -64,6 +64,7 @@ pub fn cut(cycle: u64) -> Cut {
         closed_at_ns: cycle * 1000,
         snapshot: SNAPSHOTS.contains(&cycle),
         // As cuts of version 1 are replayed.
+        ended_at: Vec::new(),
         stands_still_when_idle: true,
         ..Cut::first()
     }
