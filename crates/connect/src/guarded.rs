@@ -39,16 +39,14 @@ impl Iterator for GuardedBatches {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::io::Write;
     use std::sync::Arc;
 
     use arrow_array::{ArrayRef, Int64Array, StringArray};
-    use arrow_schema::Schema;
     use tidemill_core::error::Cause;
 
     use super::*;
-    use crate::formats::{Fit, arrow_ipc as ipc, parquet as columns};
+    use crate::formats::{arrow_ipc as ipc, parquet as columns};
 
     /// Some rows as files of Arrow and of Parquet.
     fn files() -> [(Vec<u8>, bool); 3] {
@@ -79,13 +77,16 @@ mod tests {
         file.write_all(bytes).unwrap();
         let own = if is_parquet { columns::schema } else { ipc::schema };
         let schema = own("test", file.try_clone().unwrap())?;
-        let open: fn(&str, File, &Schema, &[usize], usize) -> Result<(Fit, BatchReader), Cause> =
-            if is_parquet { columns::open } else { ipc::open };
         // All columns, and none: as count(*) reads.
         let every: Vec<usize> = (0..schema.fields().len()).collect();
         let mut rows = 0;
         for projection in [every.as_slice(), &[]] {
-            let (_, batches) = open("test", file.try_clone().unwrap(), &schema, projection, 16)?;
+            let file = file.try_clone().unwrap();
+            let (_, batches) = if is_parquet {
+                columns::open("test", file, &schema, projection, 16)?
+            } else {
+                ipc::open("test", file, &schema, projection, 16)?
+            };
             for batch in batches.take(8) {
                 rows += batch.map_err(|error| Cause::user(error.to_string()))?.num_rows();
             }
