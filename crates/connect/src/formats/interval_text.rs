@@ -203,7 +203,7 @@ mod tests {
         let others = [
             ("1-2", "1 years 2 months"),
             ("-1-2", "-1 years -2 months"),
-            ("3 4:05:06", "3 days 4 hours 05 minutes 06 seconds"),
+            ("3 4:05:06", "3 days 4 hours 5 minutes 06 seconds"),
             ("1h30m", "1 h 30 m"),
             ("6 months ago", "-6 months"),
             ("@ 1 hour", "1 hour"),

@@ -124,7 +124,8 @@ mod tests {
         for _ in 0..2 {
             let before = late.requests();
             let kept = deadlines.begin(Duration::from_secs(3600), long.clone()).unwrap();
-            drop(deadlines.begin(Duration::from_millis(5), quick.clone()).unwrap());
+            drop(deadlines.begin(Duration::from_secs(60), quick.clone()).unwrap());
+            assert_eq!(deadlines.lock().due.len(), 1, "only what is kept");
             let past = deadlines.begin(Duration::from_millis(10), late.clone()).unwrap();
             while !past.is_past() {
                 thread::sleep(Duration::from_millis(1));

@@ -90,6 +90,7 @@ fn what_an_idle_transaction_keeps_counts_until_it_goes_on() {
 fn idle_transactions_that_keep_more_than_readers_may_hold_end() {
     run(async {
         let mut served = served().await;
+        let others = served.server.sessions();
         let mut idle = Vec::new();
         // Each keeps other rows: 6 MB, of which 8 are allowed.
         for _ in 0..5 {
@@ -98,7 +99,6 @@ fn idle_transactions_that_keep_more_than_readers_may_hold_end() {
             idle.push((client, connection));
             served.fill().await;
         }
-        let others = served.server.sessions() - idle.len();
         wait_until("some end", || served.server.sessions() < others + idle.len() - 1).await;
         wait_until("it fits", || served.readers.held() <= READERS_BYTES * 5 / 4).await;
         let (gone, mut left): (Vec<_>, Vec<_>) = idle.into_iter().partition(|(client, _)| client.is_closed());

@@ -156,7 +156,7 @@ fn what_cannot_be_altered_is_refused_with_what_to_do() {
         assert!(refused.contains(part), "{statement}: {refused}");
     }
     for (statement, part) in [
-        ("ALTER SOURCE s SET (x = 1)", "MATERIALIZED VIEW or SINK"),
+        ("ALTER SOURCE s SET (x = 1)", "expected ADD COLUMN"),
         ("ALTER SINK out", "SET, RESET or RENAME TO"),
         ("ALTER SINK out SET ()", "the name of an option"),
         ("ALTER SINK out SET (max_latency = '1 s'", "`,` or `)`"),

@@ -154,7 +154,7 @@ fn a_source_that_something_reads_is_neither_dropped_nor_replaced_by_another() {
     for (text, words) in [
         ("DROP SOURCE one_rows".to_owned(), "materialized view 'one' reads source 'one_rows'"),
         ("DROP MATERIALIZED VIEW one".to_owned(), "view 'above' reads materialized view 'one'"),
-        (written("(id BIGINT, more BIGINT)"), "materialized view 'one' reads 'one_rows'"),
+        (written("(id DOUBLE)"), "materialized view 'one' reads 'one_rows'"),
         ("CREATE OR REPLACE VIEW one_rows AS SELECT 1 AS id".to_owned(), "reads 'one_rows'"),
     ] {
         let error = refused(&mut session, &text);

@@ -185,7 +185,7 @@ public class Jdbc {
     }
 
     /** Calls every method of the description of the database. What the driver itself does not have is left out. */
-    static void asksEverything(DatabaseMetaData known) throws ReflectiveOperationException {
+    static void asksEverything(DatabaseMetaData known) throws ReflectiveOperationException, SQLException {
         for (Method method : DatabaseMetaData.class.getMethods()) {
             if (method.getDeclaringClass() == Wrapper.class) {
                 continue;

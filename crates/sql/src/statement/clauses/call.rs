@@ -58,6 +58,9 @@ impl Clauses<'_> {
                 FunctionArg::Unnamed(arg) => arg,
             };
             match value {
+                FunctionArgExpr::QualifiedWildcard(_) | FunctionArgExpr::Wildcard if args.len() > 1 => {
+                    self.node(call, "* beside other arguments of a function", "name the columns")?;
+                }
                 FunctionArgExpr::Expr(_)
                 | FunctionArgExpr::QualifiedWildcard(_)
                 | FunctionArgExpr::Wildcard => {}

@@ -76,8 +76,8 @@ pub(crate) fn kind(cursor: &mut Cursor<'_>, done: &str) -> Result<RelationKind, 
     });
     kind.ok_or_else(|| {
         let error = cursor.expected_one_of(&QUERIES.map(RelationKind::keyword));
-        let hint =
-            format!("only materialized views and sinks are {done}; use CREATE OR REPLACE for the rest. A source gets a column by ALTER SOURCE name ADD COLUMN");
-        error.with_hint(hint)
+        error.with_hint(format!(
+            "only materialized views and sinks are {done}; use CREATE OR REPLACE for the rest"
+        ))
     })
 }

@@ -231,10 +231,14 @@ impl<'a> Cursor<'a> {
     fn check_clauses(&self) -> Result<(), TextError> {
         let tokens = self.tokens();
         let from = self.parser.get_current_index();
-        let mut pairs = tokens.windows(2).skip(from).map(|pair| (pair[0], pair[1]));
-        let Some((before, after)) = pairs.find(|(before, after)| opens(before) && breaks(after)) else {
+        // Behind a full stop, a word is the name of a column: `SELECT t.by FROM t`.
+        let is_name = |at: usize| at > 0 && tokens[at - 1].token == Token::Period;
+        let mut places = from + 1..tokens.len();
+        let Some(at) = places.find(|at| breaks(tokens[*at]) && opens(tokens[at - 1]) && !is_name(at - 1))
+        else {
             return Ok(());
         };
+        let (before, after) = (tokens[at - 1], tokens[at]);
         let place = self.script.span_of_tokens(after.span).unwrap_or(self.end);
         let error = TextError::new(self.script, place, format!("expected an expression, found `{after}`"));
         let comma = before.token == Token::Comma;
