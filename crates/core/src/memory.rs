@@ -4,8 +4,9 @@ use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::RecordBatch;
 
+use crate::column_bytes::bytes_of_column;
 use crate::error::Cause;
 
 /// Bytes that may be held: by a whole process, or by one of its queries as part of that. Clones are the same budget.
@@ -38,6 +39,8 @@ struct Level {
     /// Queries that have a budget of their own out of this one.
     queries: AtomicU64,
     above: Option<MemoryBudget>,
+    /// Lets other threads use what is free in the memory of the calling thread.
+    release: Option<fn()>,
 }
 
 /// Who shares a budget.
@@ -85,7 +88,37 @@ impl MemoryBudget {
 
     fn below(above: Option<MemoryBudget>, limit: u64, holders: Holders) -> MemoryBudget {
         let (held, queries) = (AtomicU64::new(0), AtomicU64::new(0));
-        MemoryBudget(Arc::new(Level { holders, limit, held, queries, above }))
+        let release = above.as_ref().and_then(|above| above.0.release);
+        MemoryBudget(Arc::new(Level { holders, limit, held, queries, above, release }))
+    }
+
+    /// A budget of a process whose threads, when they have nothing to do, call `release`: it lets others use what is free in their
+    /// memory. A library does not know the allocator that could do that.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    /// use tidemill_core::MemoryBudget;
+    /// static RELEASED: AtomicU32 = AtomicU32::new(0);
+    /// let process = MemoryBudget::of_releasing_threads(1 << 30, || {
+    ///     RELEASED.fetch_add(1, Ordering::Relaxed);
+    /// });
+    /// process.query(None).release_thread();
+    /// assert_eq!(RELEASED.load(Ordering::Relaxed), 1);
+    /// ```
+    pub fn of_releasing_threads(limit: u64, release: fn()) -> MemoryBudget {
+        let (held, queries) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (holders, release) = (Holders::Process, Some(release));
+        MemoryBudget(Arc::new(Level { holders, limit, held, queries, above: None, release }))
+    }
+
+    /// Lets other threads use what is free in the memory of the calling thread, which has nothing to do.
+    pub fn release_thread(&self) {
+        self.0.release.iter().for_each(|release| release());
+    }
+
+    /// Whether [`release_thread`](MemoryBudget::release_thread) does anything.
+    pub fn releases_threads(&self) -> bool {
+        self.0.release.is_some()
     }
 
     /// The most that may be held: by the query, or, if it has no limit of its own, by the process.
@@ -300,8 +333,7 @@ impl Excess {
 /// assert_eq!((bytes_of_rows(&rows), bytes_of_rows(&rows.slice(10, 3))), (8000, 24));
 /// ```
 pub fn bytes_of_rows(rows: &RecordBatch) -> usize {
-    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
-    rows.columns().iter().map(bytes).sum()
+    rows.columns().iter().map(bytes_of_column).sum()
 }
 
 /// Bytes for people, as in `2.0 MB`: powers of 1024, as sizes are read, and at least two digits.

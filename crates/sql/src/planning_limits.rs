@@ -6,9 +6,9 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use tidemill_engine::{MemoryAccount, MemoryBudget};
+use tidemill_engine::{Cause, MemoryAccount, MemoryBudget, interruption};
 
-use crate::limit_reached::limit_reached;
+use crate::limit_reached::{limit_reached, stopped};
 use crate::turns::{Turns, turn_refused};
 
 /// What the statement may take that a thread works for.
@@ -47,7 +47,14 @@ pub(crate) fn within<T>(turns: &Arc<dyn Turns>, memory: &MemoryBudget, work: imp
 /// Why the statement ends.
 pub(crate) fn go_on() -> Result<()> {
     let turns = LIMITS.with_borrow(|limits| limits.as_ref().map(|limits| Arc::clone(&limits.turns)));
-    turns.map_or(Ok(()), |turns| turns.go_on().map_err(turn_refused))
+    match turns {
+        Some(turns) => turns.go_on().map_err(turn_refused),
+        // A worker of a query that runs.
+        None if interruption::is_interrupted() => {
+            Err(stopped(Cause::operation("the query ends, and what it was computing is not wanted any more")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Applies a rule, which may compute what reads no column.
@@ -93,8 +100,6 @@ pub(crate) fn check_room(what: &str, bytes: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
-
-    use tidemill_engine::Cause;
 
     use super::*;
     use crate::turns::{AtOnce, Turn};

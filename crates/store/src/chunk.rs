@@ -9,6 +9,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_select::concat::concat;
 use tidemill_core::Cause;
+use tidemill_core::column_bytes::bytes_of_column;
 
 use crate::area::Area;
 use crate::chunk_files::ChunkPlace;
@@ -320,6 +321,5 @@ pub(crate) fn too_large(error: &arrow_schema::ArrowError) -> Cause {
 
 /// The bytes of a column's own share of its buffers.
 pub(crate) fn bytes_of(column: &ArrayRef) -> usize {
-    let data = column.to_data();
-    data.get_slice_memory_size().unwrap_or_else(|_| data.get_buffer_memory_size())
+    bytes_of_column(column)
 }

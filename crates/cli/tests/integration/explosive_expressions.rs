@@ -3,6 +3,7 @@
 #![cfg(all(target_os = "linux", feature = "sql"))]
 
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 
 use crate::support::*;
@@ -12,11 +13,16 @@ const PEAK_MAX_KB: u64 = 2_000_000;
 
 /// Runs a query until its end. Returns how it ended, and the most memory that it was seen to have.
 fn watched(query: &str) -> (Ended, u64) {
-    let folder = folder_with(&[]);
-    let mut command = tidemill(folder.path(), &["sql", "--memory", "200 MB", "--workers", "1", "-c", query]);
-    let told = folder.path().join("told");
+    watched_in(folder_with(&[]).path(), query)
+}
+
+/// As `watched`, in a folder.
+fn watched_in(folder: &Path, query: &str) -> (Ended, u64) {
+    let mut command = tidemill(folder, &["sql", "--memory", "200 MB", "--workers", "1", "-c", query]);
+    let (answer, told) = (folder.join("answer"), folder.join("told"));
     let stderr = fs::File::create(&told).expect("a file");
-    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
+    let stdout = fs::File::create(&answer).expect("a file");
+    let command = command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     let mut child = command.spawn().expect("it starts");
     let mut peak_kb = 0;
     while child.try_wait().expect("its state can be asked for").is_none() {
@@ -30,7 +36,8 @@ fn watched(query: &str) -> (Ended, u64) {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let output: Ended = child.wait_with_output().expect("its output").into();
-    (Ended { stderr: fs::read_to_string(told).expect("what it told"), ..output }, peak_kb)
+    let read = |path| fs::read_to_string(path).expect("what it wrote");
+    (Ended { stdout: read(answer), stderr: read(told), ..output }, peak_kb)
 }
 
 #[test]
@@ -91,4 +98,33 @@ fn what_explodes_over_many_rows_is_computed_in_pieces_or_ends_at_the_limit() {
         // A constant of a megabyte is not shown as a whole.
         assert!(ended.stderr.len() < 20_000, "{query} tells {} bytes", ended.stderr.len());
     }
+}
+
+#[test]
+fn a_cross_join_of_files_holds_a_piece_of_its_pairs_at_a_time() {
+    let folder = folder_with(&[("n.csv", &numbers(400))]);
+    let query =
+        "SELECT count(*) AS n, max(a.value + b.value + c.value) AS most FROM 'n.csv' a, 'n.csv' b, 'n.csv' c";
+    let (ended, peak_kb) = watched_in(folder.path(), query);
+    assert!(peak_kb < PEAK_MAX_KB / 2, "{peak_kb} kB");
+    // 400 * 400 * 400, and three times the largest value.
+    assert!(
+        ended.stdout.contains("64000000") && ended.stdout.contains("1197"),
+        "{} {}",
+        ended.stdout,
+        ended.stderr
+    );
+}
+
+#[test]
+fn pairs_that_are_kept_are_refused_at_the_limit() {
+    let folder = folder_with(&[("n.csv", &numbers(3000))]);
+    let query = "SELECT a.value AS a, b.value AS b, c.value AS c FROM 'n.csv' a, 'n.csv' b, 'n.csv' c";
+    let (ended, peak_kb) = watched_in(folder.path(), query);
+    assert!(peak_kb < PEAK_MAX_KB / 2, "{peak_kb} kB");
+    ended.tells(&["would take", "200 MB", "raise --memory"]);
+}
+
+fn numbers(count: u32) -> String {
+    (0..count).fold("value\n".to_owned(), |text, value| format!("{text}{value}\n"))
 }

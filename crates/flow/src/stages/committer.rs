@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crossbeam_channel::Receiver;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 use tidemill_core::counters::Counter;
 use tidemill_core::error::Cause;
 use tidemill_core::sink::Arrivals;
@@ -18,6 +18,7 @@ use crate::error::Failure;
 use crate::intake::resume::SinkProgress;
 use crate::panics::{guard, guard_size};
 use crate::run_state::RunState;
+use crate::run_state::rest::QUIET;
 
 /// The results of a cycle for a sink, as the workers wrote them.
 pub(crate) struct CycleResults {
@@ -104,7 +105,7 @@ impl Committer {
 
     fn take_all(&mut self, results: &Receiver<CycleResults>) -> Result<(), Cause> {
         self.arrive()?;
-        while let Ok(first) = results.recv() {
+        while let Some(first) = self.next(results) {
             if self.run_state.is_stopped() {
                 return Ok(());
             }
@@ -120,6 +121,20 @@ impl Committer {
             self.commit(&last, bytes)?;
         }
         if self.run_state.is_stopped() { Ok(()) } else { self.sink.finish() }
+    }
+
+    /// Waits for the results of a cycle; `None`: there are no more. While it waits for long, others use what is free in its memory.
+    fn next(&self, results: &Receiver<CycleResults>) -> Option<CycleResults> {
+        match results.recv_timeout(QUIET) {
+            Err(RecvTimeoutError::Timeout) => {
+                // At real-time priority, the next rows must not wait for new memory.
+                if self.run_state.pool.is_none() {
+                    self.run_state.memory.release_thread();
+                }
+                results.recv().ok()
+            }
+            received => received.ok(),
+        }
     }
 
     /// Passes a cycle's results to the sink, unless it has them.

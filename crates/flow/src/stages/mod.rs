@@ -5,6 +5,7 @@ pub(crate) mod committer;
 pub(crate) mod cycle_inputs;
 pub(crate) mod cycles_in_flight;
 pub(crate) mod edge_writer;
+pub(crate) mod made_pieces;
 pub(crate) mod operator_stage;
 pub(crate) mod outlets;
 pub(crate) mod partition_moves;

@@ -62,7 +62,8 @@ pub(crate) fn build<'scope>(
     let sources = topology.plan.sources_of_operator(operator);
     let meter = StateMeter::new(run_state, operator, partitions.len());
     let table = PartitionTable::new(plan, partitions, sources, state, meter)?;
-    let outlets = Outlets::new(topology, Producer::Operator(operator), plan.outputs.len(), *worker)?;
+    let outlets =
+        Outlets::new(topology, Producer::Operator(operator), plan.outputs.len(), *worker, run_state)?;
     let mut builder = OperatorBuilder::new(plan.name.clone(), scope);
     let (mut orders, mut edges) = (Vec::new(), Vec::new());
     let mut inputs = Vec::new();

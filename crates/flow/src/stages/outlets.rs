@@ -6,13 +6,14 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_buffer::ScalarBuffer;
 use arrow_schema::SchemaRef;
 use tidemill_core::error::Cause;
-use tidemill_core::{Batch, Cut, Transform, Transformed};
+use tidemill_core::{Batch, Transform, Transformed};
 use tidemill_plan::{Producer, StreamRef};
 use tidemill_split::merge_by_position;
 use tidemill_split::order::Sorter;
 
 use super::batch_context::BatchContext;
 use super::edge_writer::EdgeWriter;
+use super::made_pieces::{MadeMemory, MadePieces};
 use crate::error::Failure;
 use crate::panics::guard;
 use crate::run_state::RunState;
@@ -26,13 +27,15 @@ pub(crate) struct Outlets {
     streams: Vec<Vec<Outlet>>,
     edges: Vec<usize>,
     worker: usize,
+    made: MadeMemory,
 }
 
 enum Outlet {
-    /// An edge: its index among the producer's edges, and how it is written.
+    /// An edge: its index among the producer's edges, how it is written, and what transforms have made for it.
     Edge {
         slot: usize,
         writer: EdgeWriter,
+        made: MadePieces,
     },
     Transform(TransformOutlet),
 }
@@ -54,8 +57,10 @@ impl Outlets {
         producer: Producer,
         streams: usize,
         worker: usize,
+        run_state: &RunState,
     ) -> Result<Self, Failure> {
-        let mut outlets = Outlets { streams: Vec::new(), edges: Vec::new(), worker };
+        let made = MadeMemory::new(&run_state.memory);
+        let mut outlets = Outlets { streams: Vec::new(), edges: Vec::new(), worker, made };
         for port in 0..streams.max(1) {
             let is_ordered = matches!(producer, Producer::Source(_));
             let readers = outlets.readers(topology, StreamRef { producer, port }, is_ordered)?;
@@ -81,6 +86,7 @@ impl Outlets {
             readers.push(Outlet::Edge {
                 slot: self.edges.len(),
                 writer: EdgeWriter::new(index, edge, self.worker, topology.workers),
+                made: MadePieces::default(),
             });
             self.edges.push(index);
         }
@@ -114,51 +120,104 @@ impl Outlets {
         run_state: &RunState,
         sent: &mut [Parcels],
     ) -> Result<(), Failure> {
-        write_all(&mut self.streams[stream], batch, context, run_state, sent)
+        self.made.begin(context.cut.cycle);
+        let outlets = &mut self.streams[stream];
+        for outlet in outlets.iter_mut() {
+            match outlet {
+                Outlet::Edge { slot, writer, .. } => {
+                    sent[*slot].0.extend(writer.parcels(batch, context, run_state)?.0);
+                }
+                Outlet::Transform(transform) => transform.write(batch, context, run_state, &mut self.made)?,
+            }
+        }
+        send(outlets, context, run_state, &mut self.made, sent)
     }
 }
 
-fn write_all(
+/// Keeps a piece of what a transform has made for the edges behind it, and passes it through the transforms.
+fn pass(
     outlets: &mut [Outlet],
-    batch: &Batch,
+    piece: &Batch,
     context: &BatchContext<'_>,
     run_state: &RunState,
+    memory: &mut MadeMemory,
+) -> Result<(), Failure> {
+    for outlet in outlets {
+        match outlet {
+            Outlet::Edge { made, .. } => {
+                made.add(piece.clone(), memory).map_err(|cause| too_much(context, cause))?;
+            }
+            Outlet::Transform(transform) => transform.write(piece, context, run_state, memory)?,
+        }
+    }
+    Ok(())
+}
+
+/// Sends what transforms have made of a batch, as one batch for each edge.
+fn send(
+    outlets: &mut [Outlet],
+    context: &BatchContext<'_>,
+    run_state: &RunState,
+    memory: &mut MadeMemory,
     sent: &mut [Parcels],
 ) -> Result<(), Failure> {
     for outlet in outlets {
         match outlet {
-            Outlet::Edge { slot, writer } => {
-                let parcels = writer.parcels(batch, context, run_state)?;
-                sent[*slot].0.extend(parcels.0);
-            }
-            Outlet::Transform(transform) => {
-                let made = transform.apply(batch, context.cut, run_state)?;
-                if !made.is_empty() {
-                    write_all(&mut transform.readers, &made, context, run_state, sent)?;
+            Outlet::Edge { slot, writer, made } => {
+                let made = made.take(memory).map_err(|cause| too_much(context, cause))?;
+                if let Some(batch) = made {
+                    sent[*slot].0.extend(writer.parcels(&batch, context, run_state)?.0);
                 }
             }
+            Outlet::Transform(transform) => send(&mut transform.readers, context, run_state, memory, sent)?,
         }
     }
     Ok(())
 }
 
 impl TransformOutlet {
-    fn apply(&mut self, batch: &Batch, cut: &Cut, run_state: &RunState) -> Result<Batch, Failure> {
-        let (start_ns, begun) = (run_state.clock.now_ns(), run_state.costs.begin());
+    /// Applies the transform, and passes each piece that it makes on before the next one is made.
+    fn write(
+        &mut self,
+        batch: &Batch,
+        context: &BatchContext<'_>,
+        run_state: &RunState,
+        memory: &mut MadeMemory,
+    ) -> Result<(), Failure> {
+        let TransformOutlet { index, name, schema, transform, sorter, readers } = self;
+        let part = Part::Transform(*index);
+        let (mut start_ns, mut begun) = (run_state.clock.now_ns(), run_state.costs.begin());
+        let (mut rows_in, mut stopped) = (batch.len() as u64, None);
         let applied = guard(|| {
-            let ordered = self.sorter.as_mut().and_then(|sorter| in_order(batch, sorter));
+            let ordered = sorter.as_mut().and_then(|sorter| in_order(batch, sorter));
             debug_assert!(
-                !self.transform.combines_rows() || ordered.as_ref().unwrap_or(batch).positions.is_sorted()
+                !transform.combines_rows() || ordered.as_ref().unwrap_or(batch).positions.is_sorted()
             );
             let batch = ordered.as_ref().unwrap_or(batch);
-            let made = self.transform.apply(&batch.rows, cut)?;
-            caused(batch, made, &self.schema)
+            transform.apply_in_pieces(&batch.rows, context.cut, &mut |piece| {
+                let made = caused(batch, piece, schema)?;
+                let time_ns = run_state.clock.now_ns() - start_ns;
+                run_state.costs.add(part, begun);
+                run_state.work.add(part, time_ns, std::mem::take(&mut rows_in), made.len() as u64);
+                let passed = if run_state.is_stopped() {
+                    Err(Failure::Aborted)
+                } else if made.is_empty() {
+                    Ok(())
+                } else {
+                    pass(readers, &made, context, run_state, memory)
+                };
+                (start_ns, begun) = (run_state.clock.now_ns(), run_state.costs.begin());
+                passed.map_err(|failure| {
+                    stopped = Some(failure);
+                    Cause::operation("what is behind a transform has failed")
+                })
+            })
         });
-        let made = applied.map_err(|cause| failure(&self.name, cut.cycle, cause))?;
-        let time_ns = run_state.clock.now_ns() - start_ns;
-        run_state.costs.add(Part::Transform(self.index), begun);
-        run_state.work.add(Part::Transform(self.index), time_ns, batch.len() as u64, made.len() as u64);
-        Ok(made)
+        match (stopped, applied) {
+            (Some(failure), _) => Err(failure),
+            (None, Err(cause)) => Err(failure(name, context.cut.cycle, cause)),
+            (None, Ok(())) => Ok(()),
+        }
     }
 }
 
@@ -208,6 +267,10 @@ fn as_declared(rows: RecordBatch, declared: &SchemaRef) -> Result<RecordBatch, C
 
 fn failure(name: &str, cycle: u64, cause: Cause) -> Failure {
     Failure::Engine { part: format!("transform '{name}', cycle {cycle}"), cause }
+}
+
+fn too_much(context: &BatchContext<'_>, cause: Cause) -> Failure {
+    Failure::Engine { part: format!("what transforms make of a batch, cycle {}", context.cut.cycle), cause }
 }
 
 /// Empty parcels for this many edges.

@@ -47,7 +47,8 @@ impl Source {
     ) -> Result<Self, Failure> {
         let mut sources = Vec::new();
         for (source, plan) in topology.plan.sources.iter().enumerate() {
-            let outlets = Outlets::new(topology, Producer::Source(source), plan.streams.len(), worker)?;
+            let outlets =
+                Outlets::new(topology, Producer::Source(source), plan.streams.len(), worker, &run_state)?;
             let mut inputs = Vec::new();
             for edge in outlets.edges() {
                 let mut input = InputHandle::new_with_builder();

@@ -4,6 +4,7 @@ mod dictionary;
 mod index;
 mod pieces;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch, RecordBatchOptions, UInt32Array};
@@ -148,11 +149,15 @@ impl Dimension {
         (bytes_of_rows(&self.table) + self.index.bytes() + numbers * size_of::<u32>()) as u64
     }
 
-    /// Where to divide rows with these entries so that each piece has few enough pairs, or is one row.
-    fn piece_ends(&self, entries: &[u32], rows: &RecordBatch) -> Vec<usize> {
-        let Some(rows_of_keys) = &self.rows_of_keys else { return vec![entries.len()] };
+    /// How many pairs of these rows with its own are looked at at once.
+    fn pairs_at_once(&self, rows: &RecordBatch) -> usize {
         let length = |rows: &RecordBatch| bytes_of_rows(rows) / rows.num_rows().max(1);
-        let pairs_at_once = pieces::pairs_at_once(length(rows) + length(&self.table));
+        pieces::pairs_at_once(length(rows) + length(&self.table))
+    }
+
+    /// Where to divide rows with these entries so that each piece has few enough pairs, or is one row.
+    fn piece_ends(&self, entries: &[u32], pairs_at_once: usize) -> Vec<usize> {
+        let Some(rows_of_keys) = &self.rows_of_keys else { return vec![entries.len()] };
         let (mut ends, mut pairs) = (Vec::new(), 0);
         for (row, entry) in entries.iter().enumerate() {
             pairs += if *entry == NO_KEY { 1 } else { rows_of_keys.of(*entry).len() };
@@ -353,30 +358,68 @@ impl Lookup {
 
 impl Transform for Lookup {
     fn apply(&mut self, rows: &RecordBatch, cut: &Cut) -> Result<Transformed, Cause> {
-        let entries = self.entries(rows)?;
-        let ends = self.spec.dimension.piece_ends(&entries, rows);
-        if ends.len() <= 1 {
-            return self.join(rows, entries, cut);
-        }
         let mut pieces = Pieces::new(&self.schema, &self.spec.memory);
-        let mut start = 0;
-        for end in ends {
-            let piece = rows.slice(start, end - start);
-            pieces.add(
-                self.join(&piece, entries[start..end].to_vec(), cut)?,
-                start as u32,
-                piece.num_rows(),
-            )?;
-            start = end;
-        }
+        self.apply_in_pieces(rows, cut, &mut |piece| pieces.add(piece))?;
         pieces.joined()
     }
+
+    fn apply_in_pieces(
+        &mut self,
+        rows: &RecordBatch,
+        cut: &Cut,
+        pass_on: &mut dyn FnMut(Transformed) -> Result<(), Cause>,
+    ) -> Result<(), Cause> {
+        let entries = self.entries(rows)?;
+        let pairs_at_once = self.spec.dimension.pairs_at_once(rows);
+        let ends = self.spec.dimension.piece_ends(&entries, pairs_at_once);
+        let mut start = 0;
+        for end in &ends {
+            let piece = rows.slice(start, end - start);
+            match self.matches_of_row(&entries[start..*end]) {
+                Some(matches) if matches.len() > pairs_at_once => {
+                    for matches in matches.chunks(pairs_at_once) {
+                        let pairs = Pairs { causes: Some(vec![0; matches.len()]), matches: matches.to_vec() };
+                        pass_on(behind(self.join_pairs(&piece, pairs, cut)?, start..*end))?;
+                    }
+                }
+                _ if ends.len() == 1 => pass_on(self.join(rows, entries.clone(), cut)?)?,
+                _ => {
+                    let joined = self.join(&piece, entries[start..*end].to_vec(), cut)?;
+                    pass_on(behind(joined, start..*end))?;
+                }
+            }
+            start = *end;
+        }
+        Ok(())
+    }
+}
+
+/// What was made of these rows of a batch.
+fn behind(piece: Transformed, rows: Range<usize>) -> Transformed {
+    let first = rows.start as u32;
+    let causes = match piece.causes {
+        None => (first..rows.end as u32).collect(),
+        Some(causes) => causes.into_iter().map(|row| first + row).collect(),
+    };
+    Transformed { causes: Some(causes), ..piece }
 }
 
 impl Lookup {
     /// Joins rows whose index entries are known.
     fn join(&self, rows: &RecordBatch, entries: Vec<u32>, cut: &Cut) -> Result<Transformed, Cause> {
-        let mut pairs = self.pairs(entries);
+        self.join_pairs(rows, self.pairs(entries), cut)
+    }
+
+    /// The matches of a single row, if its pairs can be looked at one after the other: whether it has any counts for other joins.
+    fn matches_of_row(&self, entries: &[u32]) -> Option<&[u32]> {
+        match (self.spec.kind, entries, &self.spec.dimension.rows_of_keys) {
+            (LookupKind::Inner, [key], Some(rows_of_keys)) if *key != NO_KEY => Some(rows_of_keys.of(*key)),
+            _ => None,
+        }
+    }
+
+    /// Joins rows whose pairs are known.
+    fn join_pairs(&self, rows: &RecordBatch, mut pairs: Pairs, cut: &Cut) -> Result<Transformed, Cause> {
         if let Some(residual) = self.spec.residual.clone() {
             pairs = self.filter(rows, residual.as_ref(), pairs, cut)?;
         }

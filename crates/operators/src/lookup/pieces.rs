@@ -1,6 +1,5 @@
 //! The results of a join that is computed piece by piece, because its rows find many others.
 
-use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use arrow_select::concat::concat_batches;
 use tidemill_core::memory::bytes_of_rows;
@@ -19,37 +18,39 @@ pub(super) fn pairs_at_once(bytes: usize) -> usize {
 /// The joined rows of the pieces so far.
 pub(super) struct Pieces {
     schema: SchemaRef,
-    rows: Vec<RecordBatch>,
-    causes: Vec<u32>,
+    pieces: Vec<Transformed>,
     account: MemoryAccount,
 }
 
 impl Pieces {
     pub fn new(schema: &SchemaRef, memory: &MemoryBudget) -> Pieces {
-        Pieces { schema: schema.clone(), rows: Vec::new(), causes: Vec::new(), account: memory.account() }
+        Pieces { schema: schema.clone(), pieces: Vec::new(), account: memory.account() }
     }
 
-    /// Adds what a piece of this many rows gives, of which `first` is the number of the first row.
-    pub fn add(&mut self, piece: Transformed, first: u32, rows: usize) -> Result<(), Cause> {
+    /// Adds a piece.
+    pub fn add(&mut self, piece: Transformed) -> Result<(), Cause> {
         // The rows, and the position of each.
         let bytes = bytes_of_rows(&piece.rows) + 4 * piece.rows.num_rows();
         self.account.grow("a join", bytes as u64)?;
-        match piece.causes {
-            None => self.causes.extend(first..first + rows as u32),
-            Some(causes) => self.causes.extend(causes.iter().map(|row| first + row)),
-        }
-        self.rows.push(piece.rows);
+        self.pieces.push(piece);
         Ok(())
     }
 
-    /// All rows.
-    pub fn joined(self) -> Result<Transformed, Cause> {
-        let rows = concat_batches(&self.schema, &self.rows).map_err(|error| {
+    /// The pieces as one.
+    pub fn joined(mut self) -> Result<Transformed, Cause> {
+        if let [_] = self.pieces.as_slice()
+            && let Some(only) = self.pieces.pop()
+        {
+            return Ok(only);
+        }
+        let made = self.pieces.iter().map(|piece| &piece.rows);
+        let made = concat_batches(&self.schema, made).map_err(|error| {
             Cause::resource(format!(
                 "the joined rows do not fit into one batch: {error}; use smaller cycles (cycle_events)"
             ))
             .with_source(error)
         })?;
-        Ok(Transformed { rows, causes: Some(self.causes) })
+        let causes = self.pieces.iter().flat_map(|piece| &piece.causes).flatten().copied().collect();
+        Ok(Transformed { rows: made, causes: Some(causes) })
     }
 }

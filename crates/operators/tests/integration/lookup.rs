@@ -263,6 +263,41 @@ fn rows_that_find_very_many_are_joined_in_pieces() {
 }
 
 #[test]
+fn one_row_that_finds_very_many_is_joined_in_pieces_that_hold_little() {
+    let column = |values: std::ops::Range<i64>| Arc::new(Int64Array::from_iter_values(values)) as ArrayRef;
+    let same = |rows| Arc::new(Int64Array::from(vec![7; rows])) as ArrayRef;
+    let stream = RecordBatch::try_from_iter([("k", same(2)), ("a", column(0..2))]).unwrap();
+    let table = RecordBatch::try_from_iter([("k", same(1_000_000)), ("b", column(0..1_000_000))]).unwrap();
+    let mut lookup = Lookup::new(LookupSpec {
+        memory: MemoryBudget::unlimited(),
+        stream: stream.schema(),
+        dimension: Arc::new(Dimension::new(table, vec![0]).unwrap()),
+        keys: vec![0],
+        kind: LookupKind::Inner,
+        residual: None,
+        output: vec![LookupColumn::Stream(1), LookupColumn::Dimension(1)],
+    })
+    .unwrap();
+    let mut next = 0;
+    let mut take = |piece: Transformed| {
+        assert!(piece.rows.num_rows() <= 300_000, "{} rows at once", piece.rows.num_rows());
+        let (first, second) = (piece.rows.column(0), piece.rows.column(1));
+        let rows = first
+            .as_primitive::<Int64Type>()
+            .values()
+            .iter()
+            .zip(second.as_primitive::<Int64Type>().values());
+        for ((a, b), cause) in rows.zip(piece.causes.unwrap()) {
+            assert_eq!((*a, *b, i64::from(cause)), (next / 1_000_000, next % 1_000_000, next / 1_000_000));
+            next += 1;
+        }
+        Ok(())
+    };
+    lookup.apply_in_pieces(&stream, &Cut::first(), &mut take).unwrap();
+    assert_eq!(next, 2_000_000);
+}
+
+#[test]
 fn a_join_ends_at_its_memory_limit_and_gives_it_back() {
     // All pairs take 12 MB.
     let memory = MemoryBudget::new(6 << 20);

@@ -12,7 +12,7 @@ use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::{Expr, Operator};
 use datafusion::physical_expr::expressions::{BinaryExpr, Column as PhysicalColumn, Literal, NegativeExpr};
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
-use tidemill_engine::{Cause, Cut, Expression};
+use tidemill_engine::{Cause, Cut, Expression, bytes_of_column};
 
 use crate::expressions::dictionary::OverDictionary;
 use crate::limit_reached::stops;
@@ -119,7 +119,7 @@ impl Compiled {
             }
             values => {
                 let values = values?;
-                *bytes += values.to_data().get_slice_memory_size()?;
+                *bytes += bytes_of_column(&values);
                 parts.push(values);
                 if *bytes > BATCH_BYTES_MAX && parts.len() > 1 {
                     Err(too_much_at_once("an expression", rows.num_rows()))

@@ -1,14 +1,15 @@
 //! The transform for UNNEST: a row for each element of a row's lists.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, UInt64Array,
 };
-use datafusion::arrow::compute::take;
+use datafusion::arrow::compute::{concat_batches, take};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::error::ArrowError;
-use tidemill_engine::{Cause, Cut, MemoryBudget, Transform, Transformed};
+use tidemill_engine::{Cause, Cut, MemoryBudget, Transform, Transformed, bytes_of_rows};
 
 /// What a column of the output is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,24 +68,39 @@ impl Lists {
     }
 }
 
+/// The most rows that are made at once, and about the most bytes of them.
+const ROWS_AT_ONCE: usize = 1 << 18;
+const BYTES_AT_ONCE: usize = 32 << 20;
+
+/// Elements that are made rows together: those of a row from the first place to the one behind the last.
+type Stretch = (usize, Range<usize>);
+
 impl Unnest {
-    fn unnest(&self, rows: &RecordBatch) -> Result<Result<Transformed, ArrowError>, Cause> {
-        let lists = match self.lists(rows) {
-            Ok(lists) => lists,
-            Err(error) => return Ok(Err(error)),
-        };
+    /// Divides the elements so that each piece is not too large.
+    fn pieces(&self, rows: &RecordBatch, lists: &[Option<Lists>]) -> Vec<Vec<Stretch>> {
         let least = usize::from(self.keeps_empty);
         let longest =
             |row| lists.iter().flatten().map(|lists| lists.length(row)).max().unwrap_or(0).max(least);
-        let lengths: Vec<usize> = (0..rows.num_rows()).map(longest).collect();
-        let total: usize = lengths.iter().sum();
-        // Asked before it is made: one short text can be a list of many.
-        let mut account = self.memory.account();
-        account.grow("UNNEST", 8 * (total * (1 + self.columns.len())) as u64)?;
-        let causes = lengths.iter().enumerate();
-        let causes: Vec<u32> =
-            causes.flat_map(|(row, length)| std::iter::repeat_n(row as u32, *length)).collect();
-        Ok(self.rows(rows, &lists, &lengths, causes))
+        let bytes = bytes_of_rows(rows) / rows.num_rows().max(1);
+        let at_once = (BYTES_AT_ONCE / bytes.max(1)).clamp(1, ROWS_AT_ONCE);
+        let (mut pieces, mut piece, mut room) = (Vec::new(), Vec::new(), at_once);
+        for row in 0..rows.num_rows() {
+            let (mut place, length) = (0, longest(row));
+            while place < length {
+                let end = length.min(place + room);
+                piece.push((row, place..end));
+                room -= end - place;
+                place = end;
+                if room == 0 {
+                    pieces.push(std::mem::take(&mut piece));
+                    room = at_once;
+                }
+            }
+        }
+        if !piece.is_empty() || pieces.is_empty() {
+            pieces.push(piece);
+        }
+        pieces
     }
 
     /// The lists of each column of the output that has any.
@@ -100,17 +116,18 @@ impl Unnest {
         &self,
         rows: &RecordBatch,
         lists: &[Option<Lists>],
-        lengths: &[usize],
-        causes: Vec<u32>,
+        piece: &[Stretch],
     ) -> Result<Transformed, ArrowError> {
+        let causes = piece.iter().flat_map(|(row, places)| std::iter::repeat_n(*row as u32, places.len()));
+        let causes: Vec<u32> = causes.collect();
         let whole = UInt32Array::from(causes.clone());
         let column = |(column, lists): (&Unnested, &Option<Lists>)| match (column, lists) {
             (_, Some(lists)) => {
                 let element = |row: usize, place: usize| {
                     (place < lists.length(row)).then(|| lists.bounds[row].0 + place as u64)
                 };
-                let places = lengths.iter().enumerate();
-                let places = places.flat_map(|(row, length)| (0..*length).map(move |place| (row, place)));
+                let places = piece.iter();
+                let places = places.flat_map(|(row, places)| places.clone().map(move |place| (*row, place)));
                 let places: UInt64Array = places.map(|(row, place)| element(row, place)).collect();
                 take(&lists.values, &places, None)
             }
@@ -126,12 +143,36 @@ impl Unnest {
 }
 
 impl Transform for Unnest {
-    fn apply(&mut self, rows: &RecordBatch, _cut: &Cut) -> Result<Transformed, Cause> {
-        self.unnest(rows)?.map_err(|error| {
-            Cause::resource(format!(
-                "the rows that UNNEST makes of one batch are too many: {error}; use smaller cycles (cycle_events)"
-            ))
-            .with_source(error)
-        })
+    fn apply(&mut self, rows: &RecordBatch, cut: &Cut) -> Result<Transformed, Cause> {
+        let (mut made, mut causes) = (Vec::new(), Vec::new());
+        let mut account = self.memory.account();
+        let schema = Arc::clone(&self.output);
+        self.apply_in_pieces(rows, cut, &mut |piece| {
+            account.grow("UNNEST", bytes_of_rows(&piece.rows) as u64)?;
+            causes.extend(piece.causes.into_iter().flatten());
+            made.push(piece.rows);
+            Ok(())
+        })?;
+        Ok(Transformed { rows: concat_batches(&schema, &made).map_err(too_many)?, causes: Some(causes) })
     }
+
+    fn apply_in_pieces(
+        &mut self,
+        rows: &RecordBatch,
+        _cut: &Cut,
+        pass_on: &mut dyn FnMut(Transformed) -> Result<(), Cause>,
+    ) -> Result<(), Cause> {
+        let lists = self.lists(rows).map_err(too_many)?;
+        for piece in self.pieces(rows, &lists) {
+            pass_on(self.rows(rows, &lists, &piece).map_err(too_many)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn too_many(error: ArrowError) -> Cause {
+    Cause::resource(format!(
+        "the rows that UNNEST makes of one batch are too many: {error}; use smaller cycles (cycle_events)"
+    ))
+    .with_source(error)
 }

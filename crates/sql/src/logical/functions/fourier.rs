@@ -3,7 +3,12 @@
 
 use std::f64::consts::PI;
 
-use tidemill_engine::Cause;
+use datafusion::common::{Result, exec_err};
+
+use crate::planning_limits::go_on;
+
+/// Behind a transform of so many numbers it is looked whether the result is still wanted.
+const LONG: usize = 1 << 15;
 
 /// The longest vector of odd length: its cost grows with the square of the length.
 const ODD_LENGTH_MAX: usize = 4096;
@@ -23,7 +28,10 @@ impl Spectrum {
 }
 
 /// The transform of a vector of real numbers: `X[k] = sum over j of x[j] exp(-2 pi i j k / n)`.
-pub(crate) fn transform(vector: &[f64]) -> Result<Spectrum, Cause> {
+pub(crate) fn transform(vector: &[f64]) -> Result<Spectrum> {
+    if vector.len() >= LONG {
+        go_on()?;
+    }
     if vector.len() % 2 == 1 {
         return of_odd_length(vector);
     }
@@ -35,13 +43,11 @@ pub(crate) fn transform(vector: &[f64]) -> Result<Spectrum, Cause> {
 }
 
 /// The transform of a vector, from those of its elements at even and at odd positions.
-pub(crate) fn combine(even: &Spectrum, odd: &Spectrum) -> Result<Spectrum, Cause> {
+pub(crate) fn combine(even: &Spectrum, odd: &Spectrum) -> Result<Spectrum> {
     let half = even.len();
     if odd.len() != half {
         let lengths = format!("{half} and {}", odd.len());
-        return Err(Cause::user(format!(
-            "fft_combine() takes two spectra of equal length, found {lengths} numbers"
-        )));
+        return exec_err!("fft_combine() takes two spectra of equal length, found {lengths} numbers");
     }
     let mut whole = Spectrum { re: vec![0.0; 2 * half], im: vec![0.0; 2 * half] };
     for k in 0..half {
@@ -55,13 +61,13 @@ pub(crate) fn combine(even: &Spectrum, odd: &Spectrum) -> Result<Spectrum, Cause
 }
 
 /// Computed by definition.
-fn of_odd_length(vector: &[f64]) -> Result<Spectrum, Cause> {
+fn of_odd_length(vector: &[f64]) -> Result<Spectrum> {
     let length = vector.len();
     if length > ODD_LENGTH_MAX {
-        return Err(Cause::user(format!(
+        return exec_err!(
             "fft() divides a vector into halves, and {length} numbers cannot be divided; make the length a \
              power of two"
-        )));
+        );
     }
     let mut spectrum = Spectrum::default();
     for k in 0..length {

@@ -7,11 +7,10 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, StructArray};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Fields};
-use datafusion::common::{DataFusionError, Result, exec_err, plan_err};
+use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use tidemill_engine::Cause;
 
 use super::vectors::{Vectors, append, is_vector, vector_type, vectors};
 use crate::logical::functions::fourier::{Spectrum, combine, transform};
@@ -82,16 +81,16 @@ impl ScalarUDFImpl for Fourier {
                 let signals = Vectors::of(signals)?;
                 let longest = (0..signals.len()).filter_map(|row| signals.at(row)).map(<[f64]>::len).max();
                 check_room("fft()", longest.unwrap_or(0) as u64 * BYTES_PER_ELEMENT)?;
-                spectra((0..signals.len()).map(|row| signals.at(row).map(transform)))
+                spectra((0..signals.len()).map(|row| signals.at(row).map(transform)))?
             }
             (Kind::Combine, [even, odd]) => {
                 let (even, odd) = (Spectra::of(even)?, Spectra::of(odd)?);
-                spectra((0..even.len()).map(|row| Some(combine(&even.at(row)?, &odd.at(row)?))))
+                spectra((0..even.len()).map(|row| Some(combine(&even.at(row)?, &odd.at(row)?))))?
             }
-            (Kind::Magnitudes, [spectra]) => Ok(magnitudes(&Spectra::of(spectra)?)),
+            (Kind::Magnitudes, [spectra]) => magnitudes(&Spectra::of(spectra)?),
             _ => return exec_err!("{}() has other arguments", self.name()),
         };
-        made.map(ColumnarValue::Array).map_err(|cause| DataFusionError::Execution(cause.to_string()))
+        Ok(ColumnarValue::Array(made))
     }
 }
 
@@ -133,7 +132,7 @@ impl Spectra {
 }
 
 /// A column of the spectra of rows; NULL for rows without one.
-fn spectra(rows: impl Iterator<Item = Option<Result<Spectrum, Cause>>>) -> Result<ArrayRef, Cause> {
+fn spectra(rows: impl Iterator<Item = Option<Result<Spectrum>>>) -> Result<ArrayRef> {
     let (mut re, mut im, mut known) = (vectors(), vectors(), Vec::new());
     for row in rows {
         let spectrum = row.transpose()?;
@@ -142,8 +141,7 @@ fn spectra(rows: impl Iterator<Item = Option<Result<Spectrum, Cause>>>) -> Resul
         append(&mut im, spectrum.as_ref().map(|spectrum| spectrum.im.as_slice()));
     }
     let columns: Vec<ArrayRef> = vec![Arc::new(re.finish()), Arc::new(im.finish())];
-    let made = StructArray::try_new(spectrum_fields(), columns, Some(NullBuffer::from(known)));
-    Ok(Arc::new(made.map_err(|error| Cause::bug(error.to_string()).with_source(error))?))
+    Ok(Arc::new(StructArray::try_new(spectrum_fields(), columns, Some(NullBuffer::from(known)))?))
 }
 
 fn magnitudes(spectra: &Spectra) -> ArrayRef {

@@ -2,6 +2,7 @@
 
 pub(super) mod calls;
 pub(super) mod durations;
+pub(super) mod edit_distance;
 pub(super) mod field_names;
 pub(crate) mod fourier;
 pub(super) mod fourier_functions;
@@ -81,8 +82,11 @@ impl Default for Functions {
             planners: SessionStateDefaults::default_expr_planners(),
         };
         for function in SessionStateDefaults::default_scalar_functions() {
-            let bounded = super::limits::bounded_functions::bounded(&function);
-            functions.add_scalar(bounded.map_or(function, Arc::new));
+            let function = match function.name() {
+                "levenshtein" => Arc::new(edit_distance::levenshtein(&function)),
+                _ => function,
+            };
+            functions.add_bounded(function);
         }
         for function in SessionStateDefaults::default_aggregate_functions() {
             functions.add_aggregate(function);
@@ -98,7 +102,7 @@ impl Default for Functions {
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::now())));
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_date())));
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_time())));
-        functions.add_scalar(Arc::new(matched_groups::regexp_match()));
+        functions.add_bounded(Arc::new(matched_groups::regexp_match()));
         functions.add_scalar(Arc::new(type_names_of_values::pg_typeof()));
         functions.add_other_names();
         // Before DataFusion's: the first planner that takes an operator plans it.
@@ -141,6 +145,12 @@ impl Functions {
                 self.aggregate.insert(name.to_owned(), function);
             }
         }
+    }
+
+    /// Adds a scalar function with a limit on what it makes.
+    fn add_bounded(&mut self, function: Arc<ScalarUDF>) {
+        let bounded = super::limits::bounded_functions::bounded(&function);
+        self.add_scalar(bounded.map_or(function, Arc::new));
     }
 
     /// Adds a scalar function under its name and aliases.

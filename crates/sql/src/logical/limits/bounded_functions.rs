@@ -22,9 +22,10 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, StructFieldMapping, Volatility,
 };
 
-use super::result_size::ResultSize;
+use super::result_size::{ResultSize, WORK_IN_PIECE_MAX};
 use super::value_size::sizes;
 use crate::planning_limits::{go_on, hold_constant};
+use tidemill_engine::bytes_of_column;
 use tidemill_trees::nodes::Tree;
 
 /// The most array elements, or bytes of text, that one call may make of one row.
@@ -35,9 +36,6 @@ pub(crate) const BATCH_BYTES_MAX: usize = 64 << 20;
 
 /// The most pairs of characters or elements that one call may compare for one row.
 const WORK_MAX: i128 = 400_000_000;
-
-/// The most pairs that are compared before it is checked whether the query is still wanted.
-const WORK_IN_PIECE_MAX: i128 = 10_000_000;
 
 /// Constants below this size are copied for each row without further thought.
 pub(super) const CONSTANT_SMALL: i128 = 1 << 10;
@@ -174,7 +172,7 @@ impl BoundedFunction {
                 ..arguments.clone()
             };
             let part = self.function.inner().invoke_with_args(rows)?.into_array(piece.len())?;
-            bytes += part.to_data().get_slice_memory_size()?;
+            bytes += bytes_of_column(&part);
             if bytes > BATCH_BYTES_MAX && arguments.number_rows > 1 {
                 return Err(too_much_at_once(&format!("{}()", self.name()), arguments.number_rows));
             }
@@ -189,7 +187,7 @@ impl BoundedFunction {
 fn memory_of(made: &ColumnarValue) -> u64 {
     match made {
         ColumnarValue::Scalar(value) => value.size() as u64,
-        ColumnarValue::Array(values) => values.get_array_memory_size() as u64,
+        ColumnarValue::Array(values) => bytes_of_column(values) as u64,
     }
 }
 

@@ -81,8 +81,11 @@ impl ResultSize {
         (0..rows).map(|row| self.of_row(&arguments, row)).collect()
     }
 
-    /// How many pairs of characters or elements each row of a call compares; none if its work grows with its arguments only.
+    /// How much work each row of a call is, in pairs of characters or elements that are compared; none if its work grows with its arguments only.
     pub fn work_of_rows(self, function: &str, arguments: &ScalarFunctionArgs) -> Result<Vec<i128>> {
+        if function.starts_with("regexp_") {
+            return compiled_patterns(arguments);
+        }
         let of_elements = match function {
             "levenshtein" => false,
             "array_has_all" | "array_has_any" => true,
@@ -147,6 +150,18 @@ impl ResultSize {
         })
     }
 }
+
+/// A column of patterns counts as work, because each is compiled and kept until the call ends: some kilobytes, and megabytes if a part of it is
+/// repeated by a number.
+fn compiled_patterns(arguments: &ScalarFunctionArgs) -> Result<Vec<i128>> {
+    let Some(patterns @ ColumnarValue::Array(_)) = arguments.args.get(1) else { return Ok(Vec::new()) };
+    let patterns = Argument::of(patterns)?;
+    let at_once = |row| if patterns.contains(row, '{') { 8 } else { 256 };
+    Ok((0..arguments.number_rows).map(|row| WORK_IN_PIECE_MAX / at_once(row)).collect())
+}
+
+/// The most work that is done before it is checked whether the query is still wanted.
+pub(super) const WORK_IN_PIECE_MAX: i128 = 10_000_000;
 
 /// An argument of a call, with what is needed to say what becomes of it.
 struct Argument {
