@@ -109,9 +109,8 @@ impl SessionOptions {
         let cached = |name: &str| user_folders::cache().map(|folder| folder.join(name));
         (settings.split_profiles, settings.cost_profiles) =
             (cached("split-profiles"), cached("cost-profiles"));
-        if let Some(bytes) = self.memory {
-            settings.memory = MemoryBudget::new(bytes);
-        }
+        let memory_max = self.memory.unwrap_or(settings.memory.limit());
+        settings.memory = MemoryBudget::of_releasing_threads(memory_max, tidemill_allocator::release);
         if let Some(workers) = self.workers {
             settings.workers = workers;
         }

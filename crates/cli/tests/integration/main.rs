@@ -43,6 +43,7 @@ mod serve;
 mod serve_durable;
 mod serve_sessions;
 mod skip;
+mod small_views;
 mod sql_interruption;
 mod sql_pipelines;
 mod sql_prompt;

@@ -9,6 +9,7 @@ mod largest_mean;
 pub(crate) mod misses;
 pub(crate) mod new_policy;
 pub(crate) mod progress;
+pub(crate) mod rest;
 pub(crate) mod snapshots;
 pub(crate) mod splits;
 pub(crate) mod threads;

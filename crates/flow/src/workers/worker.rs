@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
+use tidemill_core::interruption::interruptible;
 use tidemill_core::snapshot::StateSource;
 use tidemill_realtime::Role;
 use timely::worker::Worker;
@@ -13,6 +14,7 @@ use crate::intake::cutter::{Cutter, Decision};
 use crate::intake::cycle::Cycle;
 use crate::intake::given::CycleTaker;
 use crate::run_state::RunState;
+use crate::run_state::rest::Rest;
 use crate::stages::cycles_in_flight::CyclesInFlight;
 use crate::stages::sink_stage::SinkHandover;
 use crate::stages::source::Source;
@@ -133,6 +135,8 @@ enum Step {
 /// Runs a worker until the query has ended or failed.
 pub(crate) fn run(worker: &mut Worker, mut parts: WorkerParts) {
     parts.run_state.wake_ups.register(worker.index());
+    let of_run = Arc::clone(&parts.run_state);
+    let _until = interruptible(move || of_run.is_stopped());
     if let Err(failure) = run_dataflow(worker, &mut parts) {
         parts.run_state.fail(failure);
     }
@@ -155,6 +159,8 @@ fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Fail
     parts.run_state.costs.add_this_thread();
     parts.run_state.wake_ups.are_ready(1);
     let mut spin_wait = SpinWait { spin: parts.spin, until: None, asked: 0 };
+    // At real-time priority, the next rows must not wait for new memory.
+    let mut rest = Rest::new(&parts.run_state.memory, member.is_none());
     while worker.has_dataflows() && !parts.run_state.is_stopped() {
         let mut park = None;
         if let Some(member) = &mut member {
@@ -180,7 +186,11 @@ fn run_dataflow(worker: &mut Worker, parts: &mut WorkerParts) -> Result<(), Fail
                 source = None;
             }
         }
-        worker.step_or_park(spin_wait.park(park));
+        if park == Some(Duration::ZERO) {
+            rest.something_happened();
+        }
+        let wait = rest.wait(spin_wait.park(park), &parts.run_state.memory);
+        worker.step_or_park(wait);
         parts.run_state.worker_stepped();
     }
     Ok(())

@@ -108,7 +108,8 @@ impl Runtime {
         })?;
         let identity = Identity { kept, clock_name, computation };
         let at_end = keep(&identity, running.views())?;
-        self.start_for_all(move || NamedQuery::start(identity, (explained, running), at_end))
+        let watcher = self.watcher().clone();
+        self.start_for_all(move || NamedQuery::start(identity, (explained, running), at_end, &watcher))
     }
 
     /// A name stands for a query that was started.

@@ -15,6 +15,7 @@ pub(super) mod query;
 pub(super) mod query_at_gateways;
 pub(super) mod query_folder;
 pub(super) mod query_state;
+pub(super) mod query_watcher;
 pub(super) mod reader_priority;
 pub(super) mod reader_threads;
 pub(super) mod readers;
@@ -42,6 +43,7 @@ use self::plan_report::PlanReport;
 use self::query::NamedQuery;
 use self::query_at_gateways::QueryAtGateways;
 use self::query_state::QueryState;
+use self::query_watcher::QueryWatcher;
 use self::readers::Readers;
 use self::report::{Observed, QueryReport};
 use self::unread::UnreadBytes;
@@ -70,6 +72,8 @@ struct RuntimeState {
     queries: Mutex<BTreeMap<String, Entry>>,
     /// Closes the cycles of the queries that run by name.
     clock: DatabaseClock,
+    /// Notices when queries that run by name have ended.
+    watcher: QueryWatcher,
     /// Queries that somebody waits for, and that are reported nevertheless.
     observed: Mutex<Vec<Weak<Observed>>>,
     /// Whether nothing may be started any more.
@@ -114,6 +118,7 @@ impl Runtime {
                 defaults,
                 queries: Mutex::default(),
                 clock,
+                watcher: QueryWatcher::default(),
                 observed: Mutex::default(),
                 is_closing: AtomicBool::new(false),
                 is_idle: AtomicBool::new(false),
@@ -142,6 +147,10 @@ impl Runtime {
     /// The clock of its queries that run by name.
     pub fn clock(&self) -> &DatabaseClock {
         &self.shared.clock
+    }
+
+    pub(crate) fn watcher(&self) -> &QueryWatcher {
+        &self.shared.watcher
     }
 
     pub(crate) fn catalog_store(&self) -> &CatalogStore {

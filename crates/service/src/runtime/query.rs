@@ -3,7 +3,6 @@
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -15,10 +14,13 @@ use crate::catalog::record::StartedQuery;
 use crate::runtime::dataflow::Dataflow;
 use crate::runtime::plan_report::PlanReport;
 use crate::runtime::query_state::QueryState;
+use crate::runtime::query_watcher::{Looked, QueryWatcher};
 use crate::runtime::report::{QueryReport, Watched, progress};
 
-/// How long a query's thread waits before it looks whether everything was done as it was asked for.
+/// How long it takes at most until it is looked whether everything was done as it was asked for.
 const LOOK_STRICT: Duration = Duration::from_millis(50);
+/// How long it takes at most until the end of any other query is noticed.
+const LOOK: Duration = Duration::from_secs(1);
 
 enum QueryPhase {
     /// Boxed, because it is much larger than the others.
@@ -28,12 +30,12 @@ enum QueryPhase {
     Ended(Result<QueryStatus, Cause>),
 }
 
-/// A query that runs by name. Its own thread waits for its end.
+/// A query that runs by name.
 pub(crate) struct NamedQuery {
     phase: Mutex<QueryPhase>,
     ended: Condvar,
-    /// Tells the query's thread that the query was told to stop.
-    told: Condvar,
+    /// Notices its end.
+    watcher: QueryWatcher,
     /// Whether it ends only because its database is closed, and is to run again with it.
     is_closed: AtomicBool,
     /// Whether it was stopped, and may continue.
@@ -69,9 +71,10 @@ impl NamedQuery {
         identity: Identity,
         (explained, running): (Explained, RunningQuery),
         at_end: AtEnd,
+        watcher: &QueryWatcher,
     ) -> Result<Arc<NamedQuery>, Cause> {
         let observer = running.observer();
-        let (name, is_strict) = (identity.kept.name.clone(), identity.kept.is_strict);
+        let is_strict = identity.kept.is_strict;
         let query = Arc::new(NamedQuery {
             identity,
             dataflow: Arc::new(Dataflow::of(observer.plan())),
@@ -84,16 +87,14 @@ impl NamedQuery {
             explained: Some(explained),
             phase: Mutex::new(QueryPhase::Running(Box::new(running))),
             ended: Condvar::new(),
-            told: Condvar::new(),
+            watcher: watcher.clone(),
             is_closed: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
         });
-        let watched = Arc::clone(&query);
-        let thread = thread::Builder::new().name(format!("query {name}"));
-        match thread.spawn(move || watched.watch(is_strict, at_end)) {
-            Ok(_) => Ok(query),
-            Err(error) => Err(Cause::resource(format!("cannot start a thread for query '{name}': {error}"))),
-        }
+        let (watched, mut at_end) = (Arc::clone(&query), Some(at_end));
+        let longest = if is_strict { LOOK_STRICT } else { LOOK };
+        watcher.watch(longest, move || watched.look(is_strict, &mut at_end))?;
+        Ok(query)
     }
 
     /// A query that could not be started.
@@ -126,7 +127,7 @@ impl NamedQuery {
             watched: Mutex::new(Watched::Last(None)),
             phase: Mutex::new(QueryPhase::Ended(Err(cause))),
             ended: Condvar::new(),
-            told: Condvar::new(),
+            watcher: QueryWatcher::default(),
             is_closed: AtomicBool::new(false),
             is_stopped: AtomicBool::new(is_stopped),
         })
@@ -146,34 +147,33 @@ impl NamedQuery {
         self.phase.lock()
     }
 
-    /// Waits for the end of the query, and keeps its outcome.
-    fn watch(&self, is_strict: bool, at_end: AtEnd) {
-        let mut backoff = Backoff::new();
+    /// Looks whether the query has ended.
+    fn look(self: &Arc<Self>, is_strict: bool, at_end: &mut Option<AtEnd>) -> Looked {
         let mut phase = self.lock();
-        let running = loop {
-            let QueryPhase::Running(running) = &*phase else { return };
-            if running.has_ended() {
-                let last = running.status();
-                let QueryPhase::Running(running) = mem::replace(&mut *phase, QueryPhase::Ending(last)) else {
-                    return;
-                };
-                drop(phase);
-                break running;
-            }
+        let QueryPhase::Running(running) = &*phase else { return Looked::Over(None) };
+        if !running.has_ended() {
             if is_strict && running.status().is_some_and(|status| !status.is_exact()) {
                 running.stop();
             }
-            let wait = if is_strict { backoff.wait().min(LOOK_STRICT) } else { backoff.wait() };
-            if !self.told.wait_for(&mut phase, wait).timed_out() {
-                backoff = Backoff::new();
-            }
+            return Looked::GoesOn;
+        }
+        let last = running.status();
+        let QueryPhase::Running(running) = mem::replace(&mut *phase, QueryPhase::Ending(last)) else {
+            return Looked::Over(None);
         };
+        drop(phase);
+        let (query, at_end) = (Arc::clone(self), at_end.take());
+        Looked::Over(Some(Box::new(move || query.complete(*running, at_end))))
+    }
+
+    /// Waits for what is left of a query that has ended, and keeps its outcome.
+    fn complete(&self, running: RunningQuery, at_end: Option<AtEnd>) {
         let outcome = running.wait().map(|(status, _)| status);
         Watched::end(&self.watched);
         // Before others learn that it has ended, so that they can rely on it.
         let is_over = outcome.is_ok() && !self.is_closed.load(Ordering::SeqCst);
         if is_over && matches!(&*self.lock(), QueryPhase::Ending(_)) {
-            at_end();
+            at_end.into_iter().for_each(|at_end| at_end());
         }
         let mut phase = self.lock();
         // It may have been abandoned meanwhile.
@@ -189,7 +189,7 @@ impl NamedQuery {
         if let QueryPhase::Running(running) = &*self.lock() {
             running.stop();
         }
-        self.told.notify_all();
+        self.watcher.look_soon();
     }
 
     /// As [`stop`](NamedQuery::stop), because its database is closed: what is done at its end is left undone, unless it had
@@ -201,7 +201,7 @@ impl NamedQuery {
             self.is_closed.store(true, Ordering::SeqCst);
             running.stop();
         }
-        self.told.notify_all();
+        self.watcher.look_soon();
     }
 
     /// As [`close`](NamedQuery::close), because it was stopped: it may continue.
@@ -232,7 +232,7 @@ impl NamedQuery {
             Cause::operation("the query was stopped at once; the answers that it had not yet given are lost");
         let before = mem::replace(&mut *phase, QueryPhase::Ended(Err(cause)));
         drop(phase);
-        self.told.notify_all();
+        self.watcher.look_soon();
         // Its threads are joined without the lock.
         drop(before);
         Watched::end(&self.watched);

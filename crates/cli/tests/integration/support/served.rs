@@ -59,6 +59,11 @@ impl Served {
         Served { child, port: rest.split(';').next().unwrap().to_owned() }
     }
 
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn psql(&self, statement: &str) -> String {
         psql(&self.port, statement)
     }
