@@ -146,7 +146,7 @@ fn operated(folder: &Path) -> Runtime {
     define(split);
     std::fs::write(folder.join("lines.csv"), "id\n1\n2\n3\n").unwrap();
     let kept = format!(
-        "SET workers = 1; SET snapshot_every = '200 ms';
+        "SET workers = 1; SET snapshot_every = '1 s';
          CREATE SOURCE lines (id BIGINT) WITH (path = '{}', follow = true, durable = true);
          CREATE MATERIALIZED VIEW kept AS SELECT count(*) AS n FROM lines",
         folder.join("lines.csv").display()

@@ -178,6 +178,17 @@ fn a_copy_that_its_client_breaks_off_leaves_nothing_and_the_session_goes_on() {
     });
 }
 
+#[test]
+fn a_message_of_a_copy_that_is_too_long_is_the_reason_that_is_told() {
+    with_client(async |client, _| {
+        client.batch_execute(SOURCE).await.unwrap();
+        let (code, message) =
+            copy(&client, "COPY reports FROM STDIN", &[vec![b'x'; 17 << 20]]).await.unwrap_err();
+        assert_eq!(code, SqlState::PROGRAM_LIMIT_EXCEEDED);
+        assert!(message.contains("at most 16777216 are read"), "{message}");
+    });
+}
+
 /// The beginning of a copy in binary form.
 const HEAD: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 

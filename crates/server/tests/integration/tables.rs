@@ -19,7 +19,10 @@ fn with_client(test: impl AsyncFnOnce(Client, &Server)) {
 async fn copy(client: &Client, relation: &str, text: Vec<u8>) -> Result<u64, tokio_postgres::Error> {
     let sink = client.copy_in(&format!("COPY {relation} FROM STDIN")).await?;
     pin_mut!(sink);
-    sink.send(std::io::Cursor::new(text)).await?;
+    // A message has at most 16 MiB.
+    for piece in text.chunks(1 << 20) {
+        sink.send(std::io::Cursor::new(piece.to_vec())).await?;
+    }
     sink.finish().await
 }
 

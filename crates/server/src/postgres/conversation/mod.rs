@@ -410,8 +410,11 @@ impl<'a> Conversation<'a> {
                     .with_hint("give it more time: SET statement_timeout = '1min', or 0 for no limit")
                     .into())
             }
+            // What ends the session says more: the cancellation may come from it.
             Err(Stop::Report(report))
-                if cancellation.requests() > requests && report.code != QUERY_CANCELED =>
+                if cancellation.requests() > requests
+                    && report.code != QUERY_CANCELED
+                    && report.severity != Severity::Fatal =>
             {
                 Err(Report::error(QUERY_CANCELED, "the query was cancelled").into())
             }

@@ -190,7 +190,6 @@ fn name_of(expression: &Expr) -> (String, Strength) {
             Some(TrimWhereField::Trailing) => "rtrim",
             _ => "btrim",
         }),
-        Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => ("bool".to_owned(), Strength::Weak),
         Expr::TypedString(typed) => (type_name(&typed.data_type), Strength::Weak),
         Expr::Interval(_) => ("interval".to_owned(), Strength::Weak),
         _ => (NAMELESS.to_owned(), Strength::None),
