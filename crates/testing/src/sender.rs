@@ -25,7 +25,8 @@ pub struct Form {
     pub content_type: &'static str,
 }
 
-const LINE_PROTOCOL: Form = Form { path: "/api/v2/write?precision=ms", content_type: "text/plain" };
+/// Points, with times in milliseconds.
+pub const LINE_PROTOCOL: Form = Form { path: "/api/v2/write?precision=ms", content_type: "text/plain" };
 
 impl Sender {
     /// Posts line protocol.

@@ -4,6 +4,8 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -12,17 +14,21 @@ use crate::support::run::Run;
 use crate::support::served::{Served, has_psql};
 use crate::support::*;
 use tidemill_testing::ports::free_port;
-use tidemill_testing::sender::Sender;
+use tidemill_testing::sender::{LINE_PROTOCOL, Sender};
 
 const ROWS_PER_REQUEST: u64 = 10;
 
-/// Posts the rows 0, 1, ... with a second field, which the source does not have at first.
-fn sender(listen: u16, requests: u64) -> Sender {
+/// Posts the rows 0, 1, ... with a second field, which the source does not have at first: so many requests as are `allowed`.
+fn sender(listen: u16, requests: u64, allowed: &Arc<AtomicU64>) -> Sender {
+    let allowed = Arc::clone(allowed);
     let line = |n: u64| format!("events n={n}i,half={}.5 1700000000000\n", n / 2);
-    let body = |request: u64| {
+    let bodies = (0..requests).map(move |request| {
+        while request >= allowed.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(1));
+        }
         (request * ROWS_PER_REQUEST..(request + 1) * ROWS_PER_REQUEST).map(line).collect::<String>()
-    };
-    Sender::start(listen, "agent", (0..requests).map(body).collect())
+    });
+    Sender::start_as(LINE_PROTOCOL, listen, "agent", bodies)
 }
 
 #[test]
@@ -53,8 +59,11 @@ fn a_source_gets_columns_while_rows_come_and_the_server_is_killed() {
         source(columns)
     ));
     assert!(created.ends_with("CREATE SINK\n"), "{created}");
+    // It has the journal keep all rows.
+    server.psql("STOP MATERIALIZED VIEW halted");
     let requests = 240;
-    let sender = sender(listen, requests);
+    let allowed = Arc::new(AtomicU64::new(60));
+    let sender = sender(listen, requests, &allowed);
     let sums = |server: &Served| {
         let text = server.psql("SELECT n, s FROM total");
         let (n, s) = text.trim().split_once('|')?;
@@ -63,7 +72,6 @@ fn a_source_gets_columns_while_rows_come_and_the_server_is_killed() {
         Some(n)
     };
     wait_until("the view has rows", || sums(&server).is_some_and(|n| n > 0));
-    server.psql("STOP MATERIALIZED VIEW halted");
     let answered_at = |count: u64| wait_until("requests are answered", || sender.answered() >= count);
     // What is refused ends nothing.
     answered_at(20);
@@ -78,6 +86,7 @@ fn a_source_gets_columns_while_rows_come_and_the_server_is_killed() {
     assert!(added.contains("source events has the column 'half' now"), "{added}");
     assert!(added.contains("continues: 'above', 'copy', 'each', 'total'"), "{added}");
     assert!(sums(&server).unwrap() >= before, "the rows are there at once");
+    allowed.store(120, Ordering::SeqCst);
     answered_at(80);
     server.kill();
     server = Served::start(folder);
@@ -87,6 +96,7 @@ fn a_source_gets_columns_while_rows_come_and_the_server_is_killed() {
     let replaced = server.psql(&source(wider));
     assert_eq!(replaced, "CREATE SOURCE\n");
     assert_eq!(server.psql(&source(wider)), "CREATE SOURCE\n", "it says the same again");
+    allowed.store(200, Ordering::SeqCst);
     server.kill();
     server = Served::start(folder);
     answered_at(160);
@@ -94,11 +104,12 @@ fn a_source_gets_columns_while_rows_come_and_the_server_is_killed() {
     server = Served::start(folder);
     let columns = server.psql("DESCRIBE events");
     assert_eq!(columns, "n|BIGINT\nlater|VARCHAR\ntime|TIMESTAMP\nhalf|DOUBLE\n");
-    server.psql("START MATERIALIZED VIEW halted");
     let filled = server.psql(
         "CREATE MATERIALIZED VIEW halves WITH (start = 'earliest') AS SELECT n, half, later FROM events",
     );
     assert_eq!(filled, "CREATE MATERIALIZED VIEW\n");
+    server.psql("START MATERIALIZED VIEW halted");
+    allowed.store(requests, Ordering::SeqCst);
     sender.join();
     let sent = requests * ROWS_PER_REQUEST;
     for (query, answer) in [

@@ -44,32 +44,46 @@ fn post(port: u16, content: &str, body: &str) -> (u16, String) {
     (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
 }
 
-#[test]
-fn a_backfill_that_has_ended_leaves_its_windows_open_for_a_live_source_that_is_silent() {
-    let script = "CREATE SOURCE backfill (at TIMESTAMP, v BIGINT, WATERMARK FOR at AS at) WITH (path = 'backfill.csv');
+/// Runs a backfill beside a live source that is silent until the backfill has ended. Returns the windows of both, and what was said.
+fn backfill_beside_a_silent_source(idle_after: &str) -> (Vec<String>, String) {
+    let script = format!(
+        "CREATE SOURCE backfill (at TIMESTAMP, v BIGINT, WATERMARK FOR at AS at) WITH (path = 'backfill.csv');
         CREATE SOURCE live (at TIMESTAMP, v BIGINT, WATERMARK FOR at AS at)
-          WITH (path = 'live', format = 'csv', header = false, follow = true, idle_after = '50 ms');
+          WITH (path = 'live', format = 'csv', header = false, follow = true, idle_after = '{idle_after}');
         CREATE VIEW all_rows AS SELECT at, v FROM backfill UNION ALL SELECT at, v FROM live;
         CREATE SINK totals AS SELECT window_end, count(*) AS n, sum(v) AS total
           FROM tumble(TABLE(all_rows), at, INTERVAL '10 seconds') GROUP BY window_end WITH (path = 'totals.csv');
         CREATE SINK old AS SELECT window_end, count(*) AS n
-          FROM tumble(TABLE(backfill), at, INTERVAL '10 seconds') GROUP BY window_end WITH (path = 'old.csv');";
+          FROM tumble(TABLE(backfill), at, INTERVAL '10 seconds') GROUP BY window_end WITH (path = 'old.csv');"
+    );
     let backfill = "at,v\n2026-01-01T00:00:01,1\n2026-01-01T00:00:02,2\n2026-01-01T00:00:11,4\n";
-    let folder = folder_with(&[("p.sql", script), ("backfill.csv", backfill)]);
+    let folder = folder_with(&[("p.sql", &script), ("backfill.csv", backfill)]);
     let folder = folder.path();
     fs::create_dir(folder.join("live")).unwrap();
     let child = begin(folder);
-    // The live source says that it is idle, and with that a cut says that the backfill has ended.
     wait_until("the backfill's own windows are written", || rows_of(&folder.join("old.csv")).len() == 2);
     std::thread::sleep(Duration::from_millis(200));
     let rows = "2026-01-01T00:00:03,8\n2026-01-01T00:00:12,16\n2026-01-01T00:00:25,32\n";
     fs::write(folder.join("live/a.csv"), rows).unwrap();
     let totals = folder.join("totals.csv");
     wait_until("the windows of both are written", || rows_of(&totals).len() == 2);
-    assert_eq!(rows_of(&totals), ["2026-01-01 00:00:10,3,11", "2026-01-01 00:00:20,2,20"]);
     interrupt(&child);
-    let ended = end(child).expect(130);
-    assert!(!ended.stderr.contains("too late"), "{}", ended.stderr);
+    (rows_of(&totals), end(child).expect(130).stderr)
+}
+
+#[test]
+fn a_live_source_that_never_counts_as_idle_holds_the_windows_of_a_backfill_open() {
+    let (windows, said) = backfill_beside_a_silent_source("0 s");
+    assert_eq!(windows, ["2026-01-01 00:00:10,3,11", "2026-01-01 00:00:20,2,20"]);
+    assert!(!said.contains("too late"), "{said}");
+}
+
+#[test]
+fn rows_are_late_beside_a_backfill_that_has_ended_once_their_source_counts_as_idle() {
+    let (windows, said) = backfill_beside_a_silent_source("50 ms");
+    // The backfill has come to the eleventh second.
+    assert_eq!(windows, ["2026-01-01 00:00:10,2,3", "2026-01-01 00:00:20,2,20"]);
+    assert!(said.contains("too late"), "{said}");
 }
 
 #[test]

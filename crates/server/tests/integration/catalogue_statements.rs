@@ -5,7 +5,7 @@ use tidemill_testing::postgres;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 /// Statements whose columns are called as in PostgreSQL. Clients read values by these names.
-const NAMED: [&str; 27] = [
+const NAMED: [&str; 28] = [
     "SELECT count(*) FROM pg_catalog.pg_class",
     "SELECT 'pg_class'::regclass::oid",
     "SELECT relname::text, c.oid::int8 FROM pg_class c LIMIT 1",

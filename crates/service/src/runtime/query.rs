@@ -9,7 +9,6 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidemill_engine::{Cause, Fault, QueryPosition, Recovered};
 use tidemill_sql::{Explained, Planner, QueryStatus, RunningQuery, ViewHandle};
 
-use crate::backoff::Backoff;
 use crate::catalog::record::StartedQuery;
 use crate::runtime::dataflow::Dataflow;
 use crate::runtime::plan_report::PlanReport;

@@ -151,10 +151,10 @@ fn sources_at_gateways_get_columns() {
     wait_until("every row is there", || fleet.check_whole_cycles(&[requests; 2]));
     fleet
         .text("CREATE MATERIALIZED VIEW fast WITH (start = 'earliest') AS SELECT n, title, speed FROM cars1");
-    let rows = requests * ROWS_PER_REQUEST;
-    let count = "SELECT count(*), count(DISTINCT n), count(title), count(speed) FROM fast";
-    wait_until("it is filled", || fleet.text(count) == format!("{rows}|{rows}|0|0"));
+    // The journal keeps rows of before the change only while somebody needs them.
+    let filled = "SELECT count(*) - count(DISTINCT n), count(title), count(speed) FROM fast";
+    wait_until("it can be read", || fleet.answer(filled).is_ok_and(|answer| answer == "0|0|0"));
     kill(&fleet.process_of(1));
-    wait_until("it is back", || fleet.answer(count).is_ok_and(|count| count == format!("{rows}|{rows}|0|0")));
+    wait_until("it is back", || fleet.answer(filled).is_ok_and(|answer| answer == "0|0|0"));
     assert!(fleet.check_whole_cycles(&[requests; 2]));
 }
