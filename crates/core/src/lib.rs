@@ -10,7 +10,6 @@ pub mod batch;
 pub mod changes;
 pub mod clock;
 pub mod column;
-pub mod column_bytes;
 pub mod concatenate;
 pub mod connections;
 pub mod counters;
@@ -38,7 +37,6 @@ pub mod snapshot;
 pub mod source;
 pub mod source_threads;
 pub mod state;
-pub mod state_limit;
 pub mod state_rows;
 pub mod transform;
 
@@ -52,6 +50,7 @@ pub use delegating_source::DelegatingSource;
 pub use error::{Cause, Fault, OperatorError, SinkError};
 pub use expression::Expression;
 pub use fault_log::FaultLog;
+pub use memory::StateLimit;
 pub use memory::{MemoryAccount, MemoryBudget};
 pub use merged_rows::{MergedRows, Side};
 pub use notices::Notices;
@@ -68,7 +67,6 @@ pub use source::{
 };
 pub use source_threads::{GroupMembership, SourceThreads, ThreadGroup};
 pub use state::State;
-pub use state_limit::StateLimit;
 pub use state_rows::StateRows;
 pub use transform::{Transform, Transformed};
 

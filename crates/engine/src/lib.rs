@@ -116,11 +116,11 @@ pub use machine_memory::machine_memory_bytes;
 pub use past::{
     CycleInput, OperatorRows, Past, PastCycle, PastQuery, PastRun, PastSource, PastStart, PastState,
 };
-pub use tidemill_core::column_bytes::bytes_of_column;
 pub use tidemill_core::counters::Counter;
 pub use tidemill_core::error::{Cause, Fault, OperatorError, SinkError, chain};
 pub use tidemill_core::interruption;
 pub use tidemill_core::latency::ResponseTimes;
+pub use tidemill_core::memory::bytes_of_column;
 pub use tidemill_core::memory::{Bytes, bytes_of_rows};
 pub use tidemill_core::output::Port;
 pub use tidemill_core::sink::Arrivals;

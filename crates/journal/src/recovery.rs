@@ -267,7 +267,7 @@ fn identity_of(identity: Vec<u8>, settings: &LogSettings) -> Arc<[u8]> {
     if *identity == *settings.identity { settings.identity.clone() } else { identity.into() }
 }
 
-/// Whether a log may go on that has a segment like this: it holds the same, or has got columns since.
+/// Whether a log may continue that has a segment like this: it holds the same, or has got columns since.
 fn may_follow(written: &[u8], wanted: &[u8]) -> bool {
     let widened = || {
         let (written, wanted) = (decode_schema(written).ok()?, decode_schema(wanted).ok()?);
@@ -304,7 +304,8 @@ fn remedy(written: &[u8], wanted: &[u8]) -> Option<String> {
     if !floats.is_empty() {
         let columns = floats.join("' and '");
         return Some(format!(
-            "declare '{columns}' as REAL, which is what FLOAT meant when the journal was written; FLOAT means DOUBLE now"
+            "declare '{columns}' as REAL, which is what FLOAT meant when the journal was written; \
+             FLOAT means DOUBLE now"
         ));
     }
     let is_new = |field: &&FieldRef| written.index_of(field.name()).is_err() && !field.is_nullable();

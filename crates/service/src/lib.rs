@@ -32,6 +32,7 @@ mod error;
 mod gateway_process;
 mod gateways;
 mod lifecycle;
+mod query_watcher;
 mod runtime;
 mod session;
 

@@ -9,7 +9,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_select::concat::concat;
 use tidemill_core::Cause;
-use tidemill_core::column_bytes::bytes_of_column;
+use tidemill_core::memory::bytes_of_column;
 
 use crate::area::Area;
 use crate::chunk_files::ChunkPlace;

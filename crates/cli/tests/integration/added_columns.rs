@@ -187,7 +187,8 @@ fn who_looks_at_the_rows_of_a_source_is_told_that_it_gets_columns() {
 fn a_durable_script_gets_a_column() {
     let script = |columns: &str| {
         format!(
-            "CREATE SOURCE f ({columns}) WITH (path = 'in.jsonl', follow = true, durable = true);\nSET snapshot_every = '20 ms';\n\
+            "CREATE SOURCE f ({columns}) WITH (path = 'in.jsonl', follow = true, durable = true);\n\
+             SET snapshot_every = '20 ms';\n\
              CREATE SINK out AS SELECT a FROM f WITH (connector = 'file', path = 'out.csv');\n"
         )
     };

@@ -1,4 +1,4 @@
-//! A query that has reached `max_groups` stops at every start, and goes on where it was: with a larger limit, or without the rows.
+//! A query that has reached `max_groups` stops at every start, and continues where it was: with a larger limit, or without the rows.
 #![cfg(unix)]
 
 use std::fs;
@@ -38,7 +38,7 @@ fn a_view_goes_on_with_a_larger_limit() {
     server.kill();
     server = Served::start(folder.path());
     wait_until("it fails again", || has_failed(&server));
-    // Others go on.
+    // Others continue.
     server.psql("INSERT INTO s VALUES (6), (1)");
     wait_until("the other has the rows", || server.psql("SELECT n FROM total") == "9\n");
     let started = server.psql("SET max_groups = 100; START MATERIALIZED VIEW each");
@@ -54,7 +54,8 @@ fn a_view_goes_on_with_a_larger_limit() {
 fn script(limit: usize) -> String {
     format!(
         "SET partitions = 1;\nSET max_groups = {limit};\nSET snapshot_every = '20 ms';\n\
-         CREATE SOURCE f (n BIGINT, at TIMESTAMP, WATERMARK FOR at) WITH (path = 'in.csv', follow = true, durable = true);\n\
+         CREATE SOURCE f (n BIGINT, at TIMESTAMP, WATERMARK FOR at)\n\
+           WITH (path = 'in.csv', follow = true, durable = true);\n\
          CREATE SINK out AS SELECT n, count(*) AS c FROM tumble(TABLE(f), at, INTERVAL '1 hour')\n\
            WHERE n > 0 GROUP BY window_start, n WITH (connector = 'file', path = 'out.csv');\n"
     )

@@ -113,7 +113,7 @@ fn check_lengths(file: &mut File, is_file: bool) -> Result<(), ArrowError> {
     }
 }
 
-/// Whether the footer and all blocks that it names are within a file of so many bytes.
+/// Whether the footer and all blocks that it names are within a file of this length in bytes.
 fn file_is_within(file: &mut File, bytes: u64) -> Result<bool, ArrowError> {
     // The length of the footer and the magic bytes.
     let mut trailer = [0; 10];

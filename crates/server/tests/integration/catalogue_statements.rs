@@ -44,7 +44,8 @@ const NAMED: [&str; 28] = [
 /// Statements with the same values as in PostgreSQL.
 const EQUAL: [&str; 14] = [
     "SELECT row_to_json(t) FROM (SELECT 1 AS a, 'x\"\ty' AS b, NULL::int AS n, true AS \"Flag\") t",
-    "SELECT row_to_json(t) FROM (SELECT TIMESTAMP '2026-01-31 12:30:00.25' AS at, DATE '2026-01-31' AS d, 1.50::numeric(4,2) AS x) t",
+    "SELECT row_to_json(t) FROM (SELECT TIMESTAMP '2026-01-31 12:30:00.25' AS at, DATE '2026-01-31' AS d, \
+        1.50::numeric(4,2) AS x) t",
     "SELECT row_to_json(t) FROM (SELECT ARRAY[1, NULL] AS l, ARRAY['a'] AS texts, 'é'::text AS e, -0.5::float8 AS f) t",
     "SELECT json_agg(v ORDER BY v) FILTER (WHERE v > 1) FROM (VALUES (1), (2)) AS rows(v)",
     "SELECT json_agg(v) FROM (SELECT 1 AS v WHERE false) AS rows",

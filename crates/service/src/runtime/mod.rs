@@ -15,7 +15,6 @@ pub(super) mod query;
 pub(super) mod query_at_gateways;
 pub(super) mod query_folder;
 pub(super) mod query_state;
-pub(super) mod query_watcher;
 pub(super) mod reader_priority;
 pub(super) mod reader_threads;
 pub(super) mod readers;
@@ -43,7 +42,6 @@ use self::plan_report::PlanReport;
 use self::query::NamedQuery;
 use self::query_at_gateways::QueryAtGateways;
 use self::query_state::QueryState;
-use self::query_watcher::QueryWatcher;
 use self::readers::Readers;
 use self::report::{Observed, QueryReport};
 use self::unread::UnreadBytes;
@@ -52,6 +50,7 @@ use crate::catalog::change::Changes;
 use crate::catalog::log::{CatalogLog, MemoryCatalogLog};
 use crate::catalog::user::Users;
 use crate::gateways::Gateways;
+use crate::query_watcher::QueryWatcher;
 
 /// A catalogue, and the queries that run under it, by name. Clones refer to the same one, and any thread may use them; when
 /// the last one and all sessions are dropped, the queries end at once.

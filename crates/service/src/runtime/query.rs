@@ -10,10 +10,10 @@ use tidemill_engine::{Cause, Fault, QueryPosition, Recovered};
 use tidemill_sql::{Explained, Planner, QueryStatus, RunningQuery, ViewHandle};
 
 use crate::catalog::record::StartedQuery;
+use crate::query_watcher::{Looked, QueryWatcher};
 use crate::runtime::dataflow::Dataflow;
 use crate::runtime::plan_report::PlanReport;
 use crate::runtime::query_state::QueryState;
-use crate::runtime::query_watcher::{Looked, QueryWatcher};
 use crate::runtime::report::{QueryReport, Watched, progress};
 
 /// How long it takes at most until it is looked whether everything was done as it was asked for.

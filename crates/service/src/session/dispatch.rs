@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidemill_engine::Cause;
 use tidemill_sql::{Reply as Planned, Statement, StatementKind};
 
+use super::adding_columns::add_columns;
 use super::live_sources::query;
 use super::subscribing::subscribe;
 use crate::lifecycle::announcement::{announced, stays};
@@ -24,7 +25,7 @@ impl Session {
         }
         match &statement.kind {
             StatementKind::AddColumns(add) => {
-                let done = self.add_columns(statement, add)?;
+                let done = add_columns(self, statement, add)?;
                 self.has_defined = true;
                 Ok(Reply::Done(done))
             }

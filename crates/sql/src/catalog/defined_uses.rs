@@ -26,6 +26,14 @@ impl Used {
 }
 
 impl Catalog {
+    /// The sinks and materialized views that read a source, themselves or through others.
+    pub fn outputs_over(&self, source: &str) -> BTreeSet<String> {
+        let users = self.all_users_of(RelationKind::Source, source).into_iter();
+        let outputs =
+            users.filter(|(kind, _)| matches!(kind, RelationKind::MaterializedView | RelationKind::Sink));
+        outputs.map(|(_, name)| name).collect()
+    }
+
     /// Whether a definition leaves what has its name as it is: `IF NOT EXISTS`.
     pub(crate) fn stays(&self, statement: &Statement) -> bool {
         let replaces = match &statement.kind {

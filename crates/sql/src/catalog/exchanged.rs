@@ -1,6 +1,5 @@
 //! A source in place of another one, in all that reads it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::common::Result;
@@ -12,67 +11,48 @@ use super::Catalog;
 use crate::relations::named_relations::{Relation, ViewDefinition};
 use crate::relations::source_definition::{ScannedSource, SourceDefinition, scanned};
 use crate::relations::stream_process::{StreamProcessMember, StreamProcessSet};
-use crate::statement::RelationKind;
 
-impl Catalog {
-    /// The sinks and materialized views that read a source, themselves or through others.
-    pub fn outputs_over(&self, source: &str) -> BTreeSet<String> {
-        let users = self.all_users_of(RelationKind::Source, source).into_iter();
-        let outputs =
-            users.filter(|(kind, _)| matches!(kind, RelationKind::MaterializedView | RelationKind::Sink));
-        outputs.map(|(_, name)| name).collect()
-    }
-
-    /// The name of the journal of a source, if it is journaled.
-    pub fn stream_of(&self, source: &str) -> Option<String> {
-        match self.relations.get(source) {
-            Some(Relation::Source(source)) => source.stream_name(),
-            _ => None,
-        }
-    }
-
-    /// Lets all that reads a source read another one, which has the same columns and others. What reads it means what it meant.
-    pub(crate) fn exchange_source(
-        &mut self,
-        name: &str,
-        (old, new): (&Arc<SourceDefinition>, &Arc<SourceDefinition>),
-    ) -> Result<()> {
-        let exchanged = |plan: &LogicalPlan| exchanged(plan, old, new);
-        let mut changed = vec![(name.to_owned(), Relation::Source(Arc::clone(new)))];
-        for (name, relation) in self.relations.iter() {
-            let relation = match relation {
-                Relation::View(view) if reads(&view.plan, old) || reads_stored(view, old) => {
-                    let mut materialized = view.materialized.clone();
-                    if let Some(materialized) = &mut materialized {
-                        materialized.stored = exchanged(&materialized.stored)?;
-                    }
-                    let (plan, rows) = (exchanged(&view.plan)?, view.rows.clone());
-                    Relation::View(Arc::new(ViewDefinition { plan, materialized, rows }))
+/// Lets all that reads a source read another one, which has the same columns and others. What reads it means what it meant.
+pub(crate) fn exchange_source(
+    catalog: &mut Catalog,
+    name: &str,
+    (old, new): (&Arc<SourceDefinition>, &Arc<SourceDefinition>),
+) -> Result<()> {
+    let exchanged = |plan: &LogicalPlan| exchanged(plan, old, new);
+    let mut changed = vec![(name.to_owned(), Relation::Source(Arc::clone(new)))];
+    for (name, relation) in catalog.relations.iter() {
+        let relation = match relation {
+            Relation::View(view) if reads(&view.plan, old) || reads_stored(view, old) => {
+                let mut materialized = view.materialized.clone();
+                if let Some(materialized) = &mut materialized {
+                    materialized.stored = exchanged(&materialized.stored)?;
                 }
-                Relation::Process(set) if reads(&set.plan, old) => {
-                    let member = |member: &StreamProcessMember| {
-                        Ok(StreamProcessMember {
-                            parameters: member.parameters.clone(),
-                            definition: Arc::clone(&member.definition),
-                            plan: exchanged(&member.plan)?,
-                        })
-                    };
-                    let members = set.members.iter().map(member).collect::<Result<_>>()?;
-                    let (name, plan) = (set.name.clone(), exchanged(&set.plan)?);
-                    Relation::Process(Arc::new(StreamProcessSet { name, plan, members }))
-                }
-                _ => continue,
-            };
-            changed.push((name.to_owned(), relation));
-        }
-        for sink in Arc::make_mut(&mut self.sinks).values_mut() {
-            for input in &mut sink.inputs {
-                *input = exchanged(input)?;
+                let (plan, rows) = (exchanged(&view.plan)?, view.rows.clone());
+                Relation::View(Arc::new(ViewDefinition { plan, materialized, rows }))
             }
-        }
-        changed.into_iter().for_each(|(name, relation)| self.relations.add(&name, relation));
-        Ok(())
+            Relation::Process(set) if reads(&set.plan, old) => {
+                let member = |member: &StreamProcessMember| {
+                    Ok(StreamProcessMember {
+                        parameters: member.parameters.clone(),
+                        definition: Arc::clone(&member.definition),
+                        plan: exchanged(&member.plan)?,
+                    })
+                };
+                let members = set.members.iter().map(member).collect::<Result<_>>()?;
+                let (name, plan) = (set.name.clone(), exchanged(&set.plan)?);
+                Relation::Process(Arc::new(StreamProcessSet { name, plan, members }))
+            }
+            _ => continue,
+        };
+        changed.push((name.to_owned(), relation));
     }
+    for sink in Arc::make_mut(&mut catalog.sinks).values_mut() {
+        for input in &mut sink.inputs {
+            *input = exchanged(input)?;
+        }
+    }
+    changed.into_iter().for_each(|(name, relation)| catalog.relations.add(&name, relation));
+    Ok(())
 }
 
 fn reads_stored(view: &ViewDefinition, source: &Arc<SourceDefinition>) -> bool {

@@ -11,6 +11,14 @@ use crate::relations::source_definition::scanned;
 use tidemill_trees::nodes::PlanTree;
 
 impl Catalog {
+    /// The name of the journal of a source, if it is journaled.
+    pub fn stream_of(&self, source: &str) -> Option<String> {
+        match self.relations.get(source) {
+            Some(Relation::Source(source)) => source.stream_name(),
+            _ => None,
+        }
+    }
+
     /// The names of what a query can write to, also of definitions that have failed.
     pub fn output_names(&self) -> impl Iterator<Item = &str> {
         let views = self.relations.iter().filter_map(|(name, relation)| match relation {

@@ -2,7 +2,7 @@
 
 mod defined_uses;
 mod definition;
-mod exchanged;
+pub(crate) mod exchanged;
 mod failed;
 mod gateways;
 mod instructions;

@@ -1,5 +1,6 @@
 //! `STOP`, `START` and `ALTER`: what they name, and what an altered definition is.
 
+use super::add_columns::as_added_columns;
 use super::{Planner, Reply};
 use crate::catalog::{defined, with_columns};
 use crate::statement::{Alter, Name, RelationKind, Statement, StatementKind, altered, parse};
@@ -28,6 +29,12 @@ impl Planner {
             alter.check(statement)?;
         }
         Ok(Some(name.as_str()))
+    }
+
+    /// The statement that says the same as one that replaces a durable source by one with further columns: it gets these, and keeps
+    /// its journal. `None`: the statement does something else.
+    pub fn as_added_columns(&self, statement: &Statement) -> Option<Statement> {
+        as_added_columns(self, statement)
     }
 
     /// The statement that replaces what `ALTER` names as it says: the definition with other options.

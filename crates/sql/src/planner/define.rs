@@ -8,6 +8,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
 use tidemill_engine::Beginning;
 
+use super::journaled_types::as_journaled;
 use super::{Planner, Reply, max_latency, select_all};
 use crate::catalog::SinkEntry;
 use crate::connectors;
@@ -34,7 +35,7 @@ impl Planner {
         if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
             return Ok(Reply::Done(format!("'{}' already exists", create.name)));
         }
-        let create = &*self.as_journaled(create);
+        let create = &*as_journaled(self, create);
         let mut definition: SourceDefinition = self.with_provider(|provider| {
             let table = &self.catalog.connectors;
             connectors::define_source(create, is_table, statement, provider, table, &self.settings)

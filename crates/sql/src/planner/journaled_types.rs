@@ -1,7 +1,6 @@
 //! What `FLOAT` meant in a definition of an earlier version: its journal has columns of 4 bytes (decision 0154).
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::sql::sqlparser::ast;
@@ -9,21 +8,12 @@ use datafusion::sql::sqlparser::ast;
 use super::Planner;
 use crate::statement::CreateSource;
 
-impl Planner {
-    /// What the journal of the database has of sources, by their names there. In [definitions that are
-    /// replayed](Planner::replay), a column that is FLOAT has 4 bytes if the journal has it so: it was defined before FLOAT meant
-    /// DOUBLE.
-    pub fn set_journaled_columns(&mut self, columns: BTreeMap<String, SchemaRef>) {
-        self.journaled_columns = columns;
-    }
-
-    /// A definition with the types that its journal has.
-    pub(super) fn as_journaled<'a>(&self, create: &'a CreateSource) -> Cow<'a, CreateSource> {
-        let stream = format!("{}-{}", create.name, self.catalog.version() + 1);
-        match self.journaled_columns.get(&stream) {
-            Some(columns) => with_types_of(create, columns),
-            None => Cow::Borrowed(create),
-        }
+/// Returns a definition with the types that its journal has, which is that of the next version of the catalogue.
+pub(super) fn as_journaled<'a>(planner: &Planner, create: &'a CreateSource) -> Cow<'a, CreateSource> {
+    let stream = format!("{}-{}", create.name, planner.catalog.version() + 1);
+    match planner.journaled_columns.get(&stream) {
+        Some(columns) => with_types_of(create, columns),
+        None => Cow::Borrowed(create),
     }
 }
 

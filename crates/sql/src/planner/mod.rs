@@ -25,18 +25,20 @@ mod signature;
 mod take_turns;
 mod type_function;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::DataFusionError;
 use datafusion::logical_expr::{ColumnarValue, LogicalPlan, Volatility, create_udf};
 use datafusion::sql::sqlparser::ast;
 use tidemill_engine::{Cause, MemoryBudget};
 use tidemill_operators::Aggregate;
 
+use self::add_columns::add_columns;
 use self::alter::no_changes;
 pub use self::cached_plan::CachedPlan;
 use self::deadlines::may_start;
@@ -135,7 +137,7 @@ pub struct Planner {
     /// Whether what others read may not be dropped, nor replaced by something else.
     keeps_dependencies: bool,
     /// What the journal of the database has of sources, by their names there.
-    journaled_columns: std::collections::BTreeMap<String, datafusion::arrow::datatypes::SchemaRef>,
+    journaled_columns: BTreeMap<String, SchemaRef>,
     /// The relations that the statement has read which is being executed.
     read: ReadNames,
     /// Where relative paths of definitions are that are kept.
@@ -165,7 +167,7 @@ impl Planner {
             answers_in_batches: false,
             checks_deadlines: false,
             keeps_dependencies: true,
-            journaled_columns: Default::default(),
+            journaled_columns: BTreeMap::new(),
             read: ReadNames::default(),
             paths_in: None,
         }
@@ -184,6 +186,13 @@ impl Planner {
     /// The version that it plans against.
     pub fn into_catalog(self) -> Catalog {
         self.catalog
+    }
+
+    /// What the journal of the database has of sources, by their names there. In [definitions that are
+    /// replayed](Planner::replay), a column that is FLOAT has 4 bytes if the journal has it so: it was defined before FLOAT meant
+    /// DOUBLE.
+    pub fn set_journaled_columns(&mut self, columns: BTreeMap<String, SchemaRef>) {
+        self.journaled_columns = columns;
     }
 
     /// The settings.
@@ -333,7 +342,7 @@ impl Planner {
             StatementKind::Stop(_) | StatementKind::Start(_) | StatementKind::Alter(_) => {
                 self.refuse_of_query(statement)
             }
-            StatementKind::AddColumns(add) => self.add_columns(add, statement),
+            StatementKind::AddColumns(add) => add_columns(self, add, statement),
             StatementKind::Drop { kind, name, if_exists, .. } => {
                 self.drop_named(*kind, name, *if_exists, statement)
             }

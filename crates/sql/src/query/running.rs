@@ -199,7 +199,7 @@ fn fault_of(error: &DataFusionError) -> Fault {
 }
 
 /// The cause of an end. That a reader has closed the output stays recognisable: it is not a failure.
-/// How a query goes on that has reached a limit: what it has kept does not depend on it.
+/// How a query continues that has reached a limit: what it has kept does not depend on it.
 fn way_out(StateLimit { setting }: StateLimit) -> String {
     format!(
         "To go on where it was, SET {setting} to more: in the script, or in a session of the server before START"

@@ -131,7 +131,7 @@ fn a_view_is_altered_or_replaced_at_all_gateways_or_at_none() {
     assert_eq!(fleet.text(sums), format!("{whole}\n{}", whole * 4));
 }
 
-/// Every part of a view goes on when the source at its gateway gets a column, while rows come and gateways and the server are killed.
+/// Every part of a view continues when the source at its gateway gets a column, while rows come and gateways and the server are killed.
 #[test]
 fn sources_at_gateways_get_columns() {
     let folder = folder_with(&[]);

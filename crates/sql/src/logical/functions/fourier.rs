@@ -7,7 +7,7 @@ use datafusion::common::{Result, exec_err};
 
 use crate::planning_limits::go_on;
 
-/// Behind a transform of so many numbers it is looked whether the result is still wanted.
+/// Behind a transform of this many numbers it is looked whether the result is still wanted.
 const LONG: usize = 1 << 15;
 
 /// The longest vector of odd length: its cost grows with the square of the length.

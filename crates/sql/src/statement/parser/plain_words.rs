@@ -74,7 +74,7 @@ fn may_follow(token: &Token) -> bool {
         || is_one_of(token, &BEHIND)
 }
 
-/// Whether a word with this behind it is no name: `STRUCT<a INT>` and `INTERVAL -1 DAY`.
+/// Whether a word with this behind it is not a name: `STRUCT<a INT>` and `INTERVAL -1 DAY`.
 fn goes_on(word: &Token, next: &Token) -> bool {
     match next {
         Token::Lt => is_word(word, "STRUCT"),

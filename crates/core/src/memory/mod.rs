@@ -1,12 +1,16 @@
 //! The memory that a process and each of its queries may hold, and who holds it.
 
+mod column_bytes;
+mod state_limit;
+
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
 
-use crate::column_bytes::bytes_of_column;
+pub use self::column_bytes::bytes_of_column;
+pub use self::state_limit::StateLimit;
 use crate::error::Cause;
 
 /// Bytes that may be held: by a whole process, or by one of its queries as part of that. Clones are the same budget.

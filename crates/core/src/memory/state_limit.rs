@@ -5,7 +5,7 @@ use std::error::Error as _;
 use crate::error::Cause;
 
 /// The limit that an operator's state has reached: the source of its [`Cause`]. The rows of later cycles would reach it, too, until
-/// the setting is raised: that changes no result, so a query goes on where it was.
+/// the setting is raised: that changes no result, so a query continues where it was.
 ///
 /// ```
 /// use tidemill_core::StateLimit;

@@ -17,7 +17,7 @@ const INLINE_BYTES_MAX: u32 = 12;
 /// ```
 /// use std::sync::Arc;
 /// use tidemill_core::arrow::array::{Array, ArrayRef, StringViewArray};
-/// use tidemill_core::column_bytes::bytes_of_column;
+/// use tidemill_core::memory::bytes_of_column;
 /// let texts = StringViewArray::from(vec!["a text of 26 characters   ", "short"]);
 /// let texts = Arc::new(texts) as ArrayRef;
 /// assert_eq!(bytes_of_column(&texts), 2 * 16 + 26);
