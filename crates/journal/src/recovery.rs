@@ -311,8 +311,8 @@ fn remedy(written: &[u8], wanted: &[u8]) -> Option<String> {
     let is_new = |field: &&FieldRef| written.index_of(field.name()).is_err() && !field.is_nullable();
     let new = wanted.fields().iter().find(is_new)?;
     Some(format!(
-        "declare '{}' without NOT NULL, because the rows that are there do not have it; or journal the changed stream in \
-         another folder",
+        "declare '{}' without NOT NULL, because the rows that are there do not have it; or journal the changed \
+         stream in another folder",
         new.name()
     ))
 }

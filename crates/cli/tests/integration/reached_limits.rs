@@ -30,7 +30,7 @@ fn a_view_goes_on_with_a_larger_limit() {
         let queries = server.psql("SHOW QUERIES");
         queries.contains("each|failed") && {
             assert!(queries.contains("more than 3 groups in one partition"), "{queries}");
-            assert!(queries.contains("To go on where it was, SET max_groups to more"), "{queries}");
+            assert!(queries.contains("To continue where it was, SET max_groups to more"), "{queries}");
             true
         }
     };
@@ -75,7 +75,7 @@ fn a_script_goes_on_with_a_larger_limit_or_without_the_row() {
         let told = ended(folder, &["run", "p.sql"]).expect(1);
         let told = told.tells(&[
             "more than 2 groups",
-            "To go on where it was, SET max_groups to more",
+            "To continue where it was, SET max_groups to more",
             "journal skip",
         ]);
         let rows = if skips {

@@ -49,6 +49,8 @@ struct GatewayBuffer {
     idle: bool,
     streams: usize,
     ended: bool,
+    /// Whether a cut says that it has ended.
+    end_is_cut: bool,
 }
 
 /// Closes cycles from events that wait in the gateways.
@@ -91,6 +93,7 @@ impl Cutter {
                 pending_events: 0,
                 streams,
                 ended: false,
+                end_is_cut: watermark == i64::MAX,
             }
         };
         let buffers = queues.into_iter().enumerate().map(buffer).collect();
@@ -207,7 +210,10 @@ impl Cutter {
         if all_ended || self.run_state.snapshots.is_due(self.events_cut + self.pending_events()) {
             return (Some(Reason::Order), None);
         }
-        let Some(oldest_ns) = self.oldest_arrival_ns() else { return (None, None) };
+        let Some(oldest_ns) = self.oldest_arrival_ns() else {
+            let reason = self.end_carries_time().then_some(Reason::Order);
+            return (reason, None);
+        };
         let after =
             |wait: Duration| oldest_ns.saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
         let is_idle = self.policy.close_when_idle && self.run_state.progress.is_handed(self.next_cycle);
@@ -224,6 +230,15 @@ impl Cutter {
                 (None, due_ns.map(|due_ns| due_ns - now_ns))
             }
         }
+    }
+
+    /// Whether a gateway has ended which no cut says to have, and none is active that would close a cycle after it: those that are
+    /// idle do not hold back time, so it goes to where the last one was. A cycle of a fixed size must not depend on when
+    /// that becomes known.
+    fn end_carries_time(&self) -> bool {
+        self.policy.close_when_idle
+            && self.buffers.iter().any(|buffer| buffer.watermark() == i64::MAX && !buffer.end_is_cut)
+            && self.buffers.iter().all(|buffer| buffer.ended || buffer.idle)
     }
 
     fn oldest_arrival_ns(&self) -> Option<u64> {
@@ -248,6 +263,9 @@ impl Cutter {
             splits: self.run_state.proposed_splits(),
         };
         guard(|| self.log.append(&cut))?;
+        for buffer in &mut self.buffers {
+            buffer.end_is_cut = buffer.watermark() == i64::MAX;
+        }
         self.count(reason);
         debug!(cycle = cut.cycle, events = arrivals.events, ?reason, snapshot = cut.snapshot, "cycle closed");
         Ok(self.introduce(cut, arrivals, streams))

@@ -202,7 +202,7 @@ fn fault_of(error: &DataFusionError) -> Fault {
 /// How a query continues that has reached a limit: what it has kept does not depend on it.
 fn way_out(StateLimit { setting }: StateLimit) -> String {
     format!(
-        "To go on where it was, SET {setting} to more: in the script, or in a session of the server before START"
+        "To continue where it was, SET {setting} to more: in the script, or in a session of the server before START"
     )
 }
 
