@@ -137,6 +137,21 @@ fn a_message_is_not_longer_than_the_limit() {
 }
 
 #[test]
+fn a_batch_that_comes_in_parts_is_answered_whole() {
+    let server = serve();
+    let mut stream = session(&server);
+    for _ in 0..3 {
+        // One statement without a name, and no types of parameters.
+        stream.write_all(b"P\0\0\0\x10\0SELECT 1\0\0\0").unwrap();
+        // The session waits without a thread meanwhile.
+        std::thread::sleep(Duration::from_millis(50));
+        stream.write_all(b"S\0\0\0\x04").unwrap();
+        let kinds = [(); 2].map(|()| message(&mut stream).unwrap().0);
+        assert_eq!(kinds, *b"1Z");
+    }
+}
+
+#[test]
 fn who_does_not_begin_is_not_waited_for() {
     let startup_timeout = Duration::from_millis(50);
     let server = serve_with(ServerOptions { startup_timeout, ..ServerOptions::default() });

@@ -232,7 +232,11 @@ impl<'a> Conversation<'a> {
         loop {
             let may_rest = !is_passing_over && self.may_rest();
             let request = match self.next_request(may_rest) {
-                Ok(Next::Rest) => return Ok(true),
+                Ok(Next::Rest) => {
+                    // What answers a part of a batch: the next part may be answered on another thread.
+                    self.writer.flush()?;
+                    return Ok(true);
+                }
                 Ok(Next::Request(Request::Terminate)) => return Ok(false),
                 Ok(Next::Request(request)) => request,
                 Ok(Next::End | Next::Nothing) => return self.leave(),
