@@ -2,8 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::ops::RangeInclusive;
+use std::collections::btree_map::{self, Entry};
 use std::sync::Arc;
 
 use arrow_array::Int64Array;
@@ -18,13 +17,34 @@ use crate::state::{StateColumns, damaged, read_columns, write_columns};
 /// The longest row that needs no memory of its own.
 const INLINE_BYTES: usize = 22;
 
+/// A group with more rows than this has them in a tree, one with fewer in a list.
+const LIST_ROWS: usize = 128;
+/// A group with this few rows has them in a list again.
+const LIST_AGAIN_ROWS: usize = 32;
+
 /// Rows by group and bytes. No weight is negative or 0.
 #[derive(Debug, Default)]
 pub(crate) struct OrderedRows {
-    rows: BTreeMap<Place, i64>,
-    /// The bytes of long rows.
+    groups: Vec<Rows>,
+    /// The number of rows.
+    count: usize,
+    /// The bytes of lists and trees, and those of long rows.
     bytes: usize,
 }
+
+/// The rows of a group, in order. Most groups of many are small.
+#[derive(Debug, Default)]
+enum Rows {
+    #[default]
+    Nothing,
+    One(Row),
+    List(Vec<Row>),
+    // Boxed, so that small groups take less memory.
+    Tree(Box<BTreeMap<Bytes, i64>>),
+}
+
+/// A row, and how many times it is there.
+type Row = (Bytes, i64);
 
 /// What became of a row's weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +57,11 @@ pub(crate) struct Reweighed {
     pub missing: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    group: u32,
-    row: Bytes,
+impl Reweighed {
+    fn new(before: i64, weight: i64) -> Reweighed {
+        let sum = before.saturating_add(weight);
+        Reweighed { before, now: sum.max(0), missing: sum.min(0).unsigned_abs() }
+    }
 }
 
 /// Bytes in order; short ones need no memory of their own.
@@ -48,8 +69,6 @@ struct Place {
 enum Bytes {
     Inline(u8, [u8; INLINE_BYTES]),
     Boxed(Box<[u8]>),
-    /// After all bytes.
-    End,
 }
 
 impl Bytes {
@@ -63,11 +82,10 @@ impl Bytes {
     }
 
     #[inline]
-    fn get(&self) -> Option<&[u8]> {
+    fn get(&self) -> &[u8] {
         match self {
-            Bytes::Inline(length, bytes) => Some(&bytes[..usize::from(*length)]),
-            Bytes::Boxed(bytes) => Some(bytes),
-            Bytes::End => None,
+            Bytes::Inline(length, bytes) => &bytes[..usize::from(*length)],
+            Bytes::Boxed(bytes) => bytes,
         }
     }
 
@@ -96,10 +114,7 @@ impl Ord for Bytes {
         if let (Bytes::Inline(length, own), Bytes::Inline(other_length, other)) = (self, other) {
             return words(*length, own).cmp(&words(*other_length, other));
         }
-        match (self.get(), other.get()) {
-            (Some(own), Some(other)) => own.cmp(other),
-            (own, other) => own.is_none().cmp(&other.is_none()),
-        }
+        self.get().cmp(other.get())
     }
 }
 
@@ -112,59 +127,169 @@ fn words(length: u8, bytes: &[u8; INLINE_BYTES]) -> [u64; 3] {
     [word(0), word(8), word(INLINE_BYTES - 8) << 16 | u64::from(length)]
 }
 
+impl Rows {
+    /// Bytes of memory held, without those of long rows.
+    fn memory(&self) -> usize {
+        match self {
+            Rows::Nothing | Rows::One(_) => 0,
+            Rows::List(rows) => rows.capacity() * size_of::<Row>(),
+            // A node of a B-tree is filled by two thirds.
+            Rows::Tree(rows) => rows.len() * size_of::<Row>() * 3 / 2,
+        }
+    }
+
+    /// Adds to the weight of a row. It does not fall below 0.
+    fn add(&mut self, row: Bytes, weight: i64) -> Reweighed {
+        match self {
+            Rows::Nothing => {
+                let changed = Reweighed::new(0, weight);
+                if changed.now > 0 {
+                    *self = Rows::One((row, changed.now));
+                }
+                changed
+            }
+            Rows::One(only) if only.0 == row => {
+                let changed = Reweighed::new(only.1, weight);
+                only.1 = changed.now;
+                if changed.now == 0 {
+                    *self = Rows::Nothing;
+                }
+                changed
+            }
+            Rows::One(_) => {
+                let changed = Reweighed::new(0, weight);
+                if changed.now > 0
+                    && let Rows::One(only) = std::mem::take(self)
+                {
+                    let mut both = vec![only, (row, changed.now)];
+                    both.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+                    *self = Rows::List(both);
+                }
+                changed
+            }
+            Rows::List(rows) => {
+                let place = rows.binary_search_by(|other| other.0.cmp(&row));
+                let changed = Reweighed::new(place.map_or(0, |place| rows[place].1), weight);
+                match (place, changed.now) {
+                    (Ok(place), 0) => drop(rows.remove(place)),
+                    (Ok(place), now) => rows[place].1 = now,
+                    (Err(_), 0) => {}
+                    (Err(place), now) => rows.insert(place, (row, now)),
+                }
+                if rows.is_empty() {
+                    *self = Rows::Nothing;
+                } else if rows.len() > LIST_ROWS {
+                    *self = Rows::Tree(Box::new(std::mem::take(rows).into_iter().collect()));
+                }
+                changed
+            }
+            Rows::Tree(rows) => {
+                let entry = rows.entry(row);
+                let before = if let Entry::Occupied(occupied) = &entry { *occupied.get() } else { 0 };
+                let changed = Reweighed::new(before, weight);
+                match (entry, changed.now) {
+                    (Entry::Occupied(occupied), 0) => drop(occupied.remove_entry()),
+                    (Entry::Vacant(_), 0) => {}
+                    (entry, now) => *entry.or_default() = now,
+                }
+                if rows.len() <= LIST_AGAIN_ROWS {
+                    *self = Rows::List(std::mem::take(rows.as_mut()).into_iter().collect());
+                }
+                changed
+            }
+        }
+    }
+}
+
+/// The rows of a group in order.
+enum InOrder<'a> {
+    List(std::slice::Iter<'a, Row>),
+    Tree(btree_map::Iter<'a, Bytes, i64>),
+}
+
+impl<'a> Iterator for InOrder<'a> {
+    type Item = (&'a [u8], i64);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            InOrder::List(rows) => rows.next().map(|(row, weight)| (row.get(), *weight)),
+            InOrder::Tree(rows) => rows.next().map(|(row, weight)| (row.get(), *weight)),
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self {
+            InOrder::List(rows) => rows.size_hint(),
+            InOrder::Tree(rows) => rows.size_hint(),
+        }
+    }
+}
+
+impl DoubleEndedIterator for InOrder<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        match self {
+            InOrder::List(rows) => rows.next_back().map(|(row, weight)| (row.get(), *weight)),
+            InOrder::Tree(rows) => rows.next_back().map(|(row, weight)| (row.get(), *weight)),
+        }
+    }
+}
+
 impl OrderedRows {
     /// The number of different rows of all groups.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.count
     }
 
     /// Bytes of memory held, about.
     pub fn memory(&self) -> usize {
-        // A node of a B-tree is filled by two thirds.
-        self.rows.len() * (size_of::<Place>() + size_of::<i64>()) * 3 / 2 + self.bytes
+        self.groups.capacity() * size_of::<Rows>() + self.bytes
     }
 
     /// Adds to the weight of a row. It does not fall below 0.
     pub fn add(&mut self, group: u32, row: &[u8], weight: i64) -> Reweighed {
-        let place = Place { group, row: Bytes::new(row) };
-        let reweighed = |before: i64| {
-            let sum = before.saturating_add(weight);
-            Reweighed { before, now: sum.max(0), missing: sum.min(0).unsigned_abs() }
-        };
-        match self.rows.entry(place) {
-            Entry::Vacant(vacant) => {
-                let changed = reweighed(0);
-                if changed.now > 0 {
-                    self.bytes += vacant.key().row.boxed();
-                    vacant.insert(changed.now);
-                }
-                changed
-            }
-            Entry::Occupied(mut occupied) => {
-                let changed = reweighed(*occupied.get());
-                if changed.now > 0 {
-                    occupied.insert(changed.now);
-                } else {
-                    let (place, _) = occupied.remove_entry();
-                    self.bytes -= place.row.boxed();
-                }
-                changed
-            }
+        let index = group as usize;
+        if index >= self.groups.len() {
+            self.groups.resize_with(index + 1, Rows::default);
         }
+        let (rows, row) = (&mut self.groups[index], Bytes::new(row));
+        let (boxed, memory) = (row.boxed(), rows.memory());
+        let changed = rows.add(row, weight);
+        self.bytes = self.bytes + rows.memory() - memory;
+        match (changed.before > 0, changed.now > 0) {
+            (false, true) => (self.count, self.bytes) = (self.count + 1, self.bytes + boxed),
+            (true, false) => (self.count, self.bytes) = (self.count - 1, self.bytes - boxed),
+            _ => {}
+        }
+        changed
     }
 
     /// Returns the rows of a group with their weights, from the first or from the last.
+    #[inline]
     pub fn of(&self, group: u32) -> impl DoubleEndedIterator<Item = (&[u8], i64)> {
-        let rows = self.rows.range(all(group));
-        rows.map(|(place, weight)| (place.row.get().unwrap_or_default(), *weight))
+        match self.groups.get(group as usize) {
+            None | Some(Rows::Nothing) => InOrder::List([].iter()),
+            Some(Rows::One(only)) => InOrder::List(std::slice::from_ref(only).iter()),
+            Some(Rows::List(rows)) => InOrder::List(rows.iter()),
+            Some(Rows::Tree(rows)) => InOrder::Tree(rows.iter()),
+        }
     }
 
     /// Removes the rows of a group.
     pub fn clear(&mut self, group: u32) {
-        while let Some(place) = self.rows.range(all(group)).next().map(|(place, _)| place.clone()) {
-            self.bytes -= place.row.boxed();
-            self.rows.remove(&place);
+        let Some(rows) = self.groups.get_mut(group as usize).map(std::mem::take) else { return };
+        self.bytes -= rows.memory();
+        match rows {
+            Rows::Nothing => {}
+            Rows::One(only) => self.forget(&only.0),
+            Rows::List(rows) => rows.iter().for_each(|(row, _)| self.forget(row)),
+            Rows::Tree(rows) => rows.keys().for_each(|row| self.forget(row)),
         }
+    }
+
+    fn forget(&mut self, row: &Bytes) {
+        self.count -= 1;
+        self.bytes -= row.boxed();
     }
 }
 
@@ -212,10 +337,6 @@ pub(crate) fn read_groups(
     if next == count { Ok(counts) } else { Err(wrong()) }
 }
 
-fn all(group: u32) -> RangeInclusive<Place> {
-    Place { group, row: Bytes::new(&[]) }..=Place { group, row: Bytes::End }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +358,25 @@ mod tests {
         assert_eq!(of(&rows), [(vec![2], 5), (long, 1)]);
         rows.clear(1);
         assert_eq!((rows.len(), rows.bytes), (1, 0));
+    }
+
+    #[test]
+    fn a_group_that_grows_and_shrinks_stays_in_order() {
+        let mut rows = OrderedRows::default();
+        let mut wanted: BTreeMap<Vec<u8>, i64> = BTreeMap::new();
+        // Up to 300 rows and down to none, in an order without one, short rows and long ones.
+        for step in 0..600_u32 {
+            let number = step * 7 % 300;
+            let row = [&number.to_be_bytes()[..], &vec![1; (number % 40) as usize]].concat();
+            let weight = if step < 300 { 2 } else { -2 };
+            rows.add(3, &row, weight);
+            *wanted.entry(row).or_default() += weight;
+            wanted.retain(|_, weight| *weight > 0);
+            assert!(rows.of(3).map(|(row, weight)| (row.to_vec(), weight)).eq(wanted.clone()), "{step}");
+            assert!(rows.of(3).rev().map(|(row, _)| row).eq(wanted.keys().rev()), "{step}");
+            assert_eq!(rows.len(), wanted.len());
+        }
+        assert_eq!(rows.bytes, 0);
     }
 
     #[test]
