@@ -3,20 +3,24 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, UInt32Array};
+use arrow_buffer::BooleanBuffer;
+use arrow_ord::cmp::not_distinct;
 use arrow_schema::{Schema, SchemaRef, SortOptions};
-use arrow_select::take::take_record_batch;
+use arrow_select::take::{take, take_record_batch};
 use tidemill_core::error::Cause;
 use tidemill_core::{Cut, FaultLog, Operator, Output, Rows};
 use tidemill_core::{SnapshotReader, SnapshotWriter, StateRows};
 
 use super::input::{Changes, Input, add, report_missing};
-use super::output::{Half, Repetition, write_changes};
+use super::order::{Halves, sorted};
 use super::{changelog_schema, stored_batch, weighted_batch};
 use crate::aggregate::{Accumulator, AggregateCall, AggregateSpec, Recomputed, Retractable};
-use crate::encoded_rows::{Encoded, RowCodec, RowTable};
+use crate::encoded_rows::{Interned, RowCodec, RowTable};
 use crate::failed_results::{FailedResults, Results, described};
 use crate::groups::too_many_groups;
+use crate::keys::value_type;
+use crate::normal::normalise;
 use crate::state::{StateColumns, read_columns, write_columns};
 use crate::state_rows::batch;
 use crate::stored_rows::{check_limit, kernel_error, read_rows, write_rows};
@@ -87,6 +91,7 @@ pub struct Aggregate {
     key_schema: SchemaRef,
     schema: SchemaRef,
     keys: RowCodec,
+    /// The codec of the results.
     values: RowCodec,
     /// The keys of the groups; the numbers are those of the groups.
     groups: RowTable,
@@ -136,6 +141,13 @@ impl Function {
         match self {
             Function::Growing(accumulator) => accumulator.evaluate(groups),
             Function::Changing(accumulator) => accumulator.evaluate(groups),
+        }
+    }
+
+    fn needs_order(&self) -> bool {
+        match self {
+            Function::Growing(_) => false,
+            Function::Changing(accumulator) => accumulator.needs_order(),
         }
     }
 
@@ -203,32 +215,33 @@ impl Aggregate {
         self.spec.spec.keys.is_empty() && !self.is_written
     }
 
-    /// Returns the group of each row, and the groups that are touched. New groups are made.
-    fn find_groups(&mut self, rows: &RecordBatch) -> Result<(Vec<u32>, Vec<Touched>), Cause> {
-        let columns: Vec<ArrayRef> =
-            self.spec.spec.keys.iter().map(|key| ArrayRef::clone(rows.column(*key))).collect();
-        let encoded = self.keys.encode(&columns)?;
+    /// Returns the group of each row, and the groups that are touched in the order of their keys. New groups are made.
+    fn find_groups(&mut self, columns: &[ArrayRef], rows: usize) -> Result<(Vec<u32>, Vec<Touched>), Cause> {
+        let keys: Vec<ArrayRef> =
+            self.spec.spec.keys.iter().map(|key| ArrayRef::clone(&columns[*key])).collect();
+        let encoded = self.keys.encode(&keys)?;
+        let interned = self.groups.intern_all(&encoded, rows);
+        self.counts.resize(self.groups.numbers(), 0);
+        self.is_touched.resize(self.groups.numbers(), false);
         let mut touched = Vec::new();
-        let ids = (0..rows.num_rows()).map(|row| self.find_group(&encoded, row, &mut touched)).collect();
-        Ok((ids, touched))
+        let mut ids = Vec::with_capacity(rows);
+        for (row, Interned { number: group, is_new }) in interned.into_iter().enumerate() {
+            let count = self.counts[group as usize];
+            if !is_new && count == 0 {
+                self.groups.respell(group, encoded.row(row));
+            }
+            if !std::mem::replace(&mut self.is_touched[group as usize], true) {
+                touched.push(Touched { group, before: count });
+            }
+            ids.push(group);
+        }
+        let bytes = |touched: &Touched| -> Halves<'_, '_> { (self.groups.row(touched.group).identity, &[]) };
+        let keys: Vec<Halves<'_, '_>> = touched.iter().map(bytes).collect();
+        let order = sorted(&keys, |a, b| a.cmp(&b));
+        Ok((ids, order.into_iter().map(|(_, place)| touched[place as usize]).collect()))
     }
 
-    fn find_group(&mut self, keys: &Encoded, row: usize, touched: &mut Vec<Touched>) -> u32 {
-        let (group, is_new) = self.groups.intern(keys.row(row));
-        if is_new && self.counts.len() == group as usize {
-            self.counts.push(0);
-            self.is_touched.push(false);
-        }
-        if !is_new && self.counts[group as usize] == 0 {
-            self.groups.respell(group, keys.row(row));
-        }
-        if !std::mem::replace(&mut self.is_touched[group as usize], true) {
-            touched.push(Touched { group, before: self.counts[group as usize] });
-        }
-        group
-    }
-
-    /// Returns the results of groups as rows of bytes.
+    /// Returns the results of groups.
     fn evaluate(&self, groups: &[u32], results: &Results, cycle: u64) -> Result<Vec<ArrayRef>, Cause> {
         let tell = |row: usize| {
             let keys = self.keys.decode(std::iter::once(self.groups.row(groups[row]).spelling));
@@ -291,6 +304,105 @@ impl Aggregate {
     fn has_row(&self, group: u32, count: i64) -> bool {
         count > 0 || (self.spec.spec.keys.is_empty() && self.is_written && group == 0)
     }
+
+    /// Writes what has changed of the touched groups, given the groups that had a row and those that have one, with their
+    /// results.
+    fn write(&self, touched: &[Touched], old: &Rowed, new: &Rowed, output: &mut Output) -> Result<(), Cause> {
+        // For each group that has a row before and after: its place among both.
+        let (mut in_old, mut in_new) = (Vec::new(), Vec::new());
+        let places = old.places(touched).zip(new.places(touched));
+        for (old, new) in places.clone().filter_map(|(old, new)| old.zip(new)) {
+            in_old.push(old);
+            in_new.push(new);
+        }
+        let same = self.same(&taken(&old.results, in_old)?, &taken(&new.results, in_new)?)?;
+        let (mut next, mut going, mut coming) = (0, Picked::default(), Picked::default());
+        for (group, (old, new)) in (0..).zip(places) {
+            if old.is_some() && new.is_some() {
+                next += 1;
+                if same.as_ref().is_none_or(|same| same.value(next - 1)) {
+                    continue;
+                }
+            }
+            going.push(group, old);
+            coming.push(group, new);
+        }
+        if going.groups.is_empty() && coming.groups.is_empty() {
+            return Ok(());
+        }
+        let keys = self.keys.decode(touched.iter().map(|t| self.groups.row(t.group).spelling))?;
+        let schema = SchemaRef::clone(output.port(0).schema());
+        for (picked, results, weight) in [(going, &old.results, -1), (coming, &new.results, 1)] {
+            let rows = picked.groups.len();
+            let mut columns = taken(&keys, picked.groups)?;
+            columns.extend(taken(results, picked.results)?);
+            columns.push(Arc::new(Int64Array::from(vec![weight; rows])));
+            let positions = vec![output.end_position(); rows];
+            output.port(0).push_batch(batch(&schema, columns, rows)?, &positions)?;
+        }
+        Ok(())
+    }
+
+    /// Returns which rows of results are the same; `None` if all are, because there are no columns.
+    fn same(&self, old: &[ArrayRef], new: &[ArrayRef]) -> Result<Option<BooleanBuffer>, Cause> {
+        let is_plain = |column: &ArrayRef| !column.data_type().is_nested();
+        if !old.iter().all(is_plain) {
+            let rows = old.first().map_or(0, |column| column.len());
+            let (old, new) = (self.values.encode(old)?, self.values.encode(new)?);
+            return Ok(Some((0..rows).map(|row| old.row(row).identity == new.row(row).identity).collect()));
+        }
+        let mut all: Option<BooleanBuffer> = None;
+        for (old, new) in old.iter().zip(new) {
+            let [old, new] = [old, new].map(|column| normalise(column, &value_type(column.data_type())));
+            let same = not_distinct(&old?, &new?).map_err(kernel_error)?.values().clone();
+            all = Some(all.map_or(same.clone(), |all| &all & &same));
+        }
+        Ok(all)
+    }
+}
+
+/// Groups that have a row, in the order of the touched ones, with their results.
+struct Rowed {
+    groups: Vec<u32>,
+    results: Vec<ArrayRef>,
+}
+
+impl Rowed {
+    /// Returns the place of each touched group among these.
+    fn places(&self, touched: &[Touched]) -> impl Iterator<Item = Option<u32>> + Clone {
+        let mut next = 0;
+        touched.iter().map(move |touched| {
+            let is_it = self.groups.get(next as usize) == Some(&touched.group);
+            next += u32::from(is_it);
+            is_it.then(|| next - 1)
+        })
+    }
+}
+
+/// Rows to write: the places of their groups and of their results.
+#[derive(Default)]
+struct Picked {
+    groups: Vec<u32>,
+    results: Vec<u32>,
+}
+
+impl Picked {
+    fn push(&mut self, group: u32, result: Option<u32>) {
+        if let Some(result) = result {
+            self.groups.push(group);
+            self.results.push(result);
+        }
+    }
+}
+
+/// Returns some rows of columns. The places are in order, and each occurs once.
+fn taken(columns: &[ArrayRef], places: Vec<u32>) -> Result<Vec<ArrayRef>, Cause> {
+    let are_all = |column: &ArrayRef| column.len() == places.len();
+    if columns.iter().all(are_all) {
+        return Ok(columns.to_vec());
+    }
+    let places = UInt32Array::from(places);
+    columns.iter().map(|column| take(column, &places, None).map_err(kernel_error)).collect()
 }
 
 fn boolean(column: &ArrayRef) -> Result<&BooleanArray, Cause> {
@@ -305,23 +417,21 @@ impl Operator for Aggregate {
     }
 
     fn end_of_cycle(&mut self, cut: &Cut, output: &mut Output) -> Result<(), Cause> {
-        let given = self.input.take()?.map(coming_first).transpose()?;
-        if given.is_none() && !self.lacks_its_row() {
-            return Ok(());
+        let mut given = self.input.take()?.filter(|changes| changes.rows.num_rows() > 0);
+        if self.functions.iter().any(Function::needs_order) {
+            given = given.map(coming_first).transpose()?;
         }
-        let (ids, mut touched) = match &given {
-            Some(changes) => self.find_groups(&changes.rows)?,
-            None => (Vec::new(), Vec::new()),
+        let (ids, touched) = match &given {
+            Some(changes) => self.find_groups(changes.rows.columns(), changes.rows.num_rows())?,
+            // The only group has its row from the first cycle on.
+            None if self.lacks_its_row() => self.find_groups(&[], 1)?,
+            None => return Ok(()),
         };
-        if self.lacks_its_row() && touched.is_empty() {
-            let only = self.keys.encode(&[])?;
-            self.find_group(&only, 0, &mut touched);
-        }
         let groups = self.counts.len();
         self.functions.iter_mut().for_each(|function| function.resize(groups));
         let had_row = |touched: &&Touched| self.has_row(touched.group, touched.before);
         let old: Vec<u32> = touched.iter().filter(had_row).map(|touched| touched.group).collect();
-        let old_rows = self.values.encode(&self.evaluate(&old, &self.results.or_null(), cut.cycle)?)?;
+        let old = Rowed { results: self.evaluate(&old, &self.results.or_null(), cut.cycle)?, groups: old };
         if let Some(changes) = &given {
             let missing = self.update(changes, &ids)?;
             self.settle(&touched, missing, cut.cycle);
@@ -329,39 +439,12 @@ impl Operator for Aggregate {
         self.is_written = true;
         let has_row = |touched: &&Touched| self.has_row(touched.group, self.counts[touched.group as usize]);
         let new: Vec<u32> = touched.iter().filter(has_row).map(|touched| touched.group).collect();
-        let new_rows = self.values.encode(&self.evaluate(&new, &self.results, cut.cycle)?)?;
-
-        // A change is a group and the number of its results, the old ones first. Both lists are in the order of the groups
-        // that are touched.
-        let first = old.len() as u32;
-        let mut changes: Vec<((u32, u32), i64)> = Vec::with_capacity(old.len() + new.len());
-        let (mut next_old, mut next_new) = (0, 0);
-        for Touched { group, .. } in &touched {
-            let had_row = old.get(next_old) == Some(group);
-            let has_row = new.get(next_new) == Some(group);
-            let is_same =
-                had_row && has_row && old_rows.row(next_old).identity == new_rows.row(next_new).identity;
-            if had_row && !is_same {
-                changes.push(((*group, next_old as u32), -1));
-            }
-            if has_row && !is_same {
-                changes.push(((*group, first + next_new as u32), 1));
-            }
-            next_old += usize::from(had_row);
-            next_new += usize::from(has_row);
-        }
-        let head = Half { codec: &self.keys, row: |change: (u32, u32)| self.groups.row(change.0) };
-        let results = |(_, row): (u32, u32)| match row.checked_sub(first) {
-            Some(row) => new_rows.row(row as usize),
-            None => old_rows.row(row as usize),
-        };
-        write_changes(&changes, Repetition::None, head, Half { codec: &self.values, row: results }, output)?;
-        for Touched { group, .. } in touched {
-            self.is_touched[group as usize] = false;
-            if !self.has_row(group, self.counts[group as usize]) {
-                self.groups.remove(group);
-            }
-        }
+        let new = Rowed { results: self.evaluate(&new, &self.results, cut.cycle)?, groups: new };
+        self.write(&touched, &old, &new, output)?;
+        touched.iter().for_each(|touched| self.is_touched[touched.group as usize] = false);
+        let is_gone = |touched: &&Touched| !self.has_row(touched.group, self.counts[touched.group as usize]);
+        let gone: Vec<u32> = touched.iter().filter(is_gone).map(|touched| touched.group).collect();
+        self.groups.remove_all(&gone);
         if self.groups.len() > self.spec.spec.groups_max {
             return Err(too_many_groups(self.spec.spec.groups_max));
         }
@@ -402,12 +485,11 @@ impl Operator for Aggregate {
         let rows = read_rows(reader, &changelog_schema(&self.key_schema))?;
         let changes = Changes::weighted(&self.key_schema, rows)?;
         let encoded = self.keys.encode(changes.rows.columns())?;
-        for row in 0..changes.rows.num_rows() {
-            self.groups.intern(encoded.row(row));
-            self.counts.push(changes.weight(row));
-            self.is_touched.push(false);
-        }
-        if self.groups.len() != self.counts.len() {
+        let rows = changes.rows.num_rows();
+        self.groups.intern_all(&encoded, rows);
+        self.counts = (0..rows).map(|row| changes.weight(row)).collect();
+        self.is_touched = vec![false; rows];
+        if self.groups.len() != rows {
             return Err(crate::state::damaged("a group occurs twice"));
         }
         let ids: Vec<u32> = (0..self.counts.len() as u32).collect();

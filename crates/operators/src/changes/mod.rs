@@ -19,6 +19,7 @@
 pub mod aggregate;
 mod input;
 pub mod join;
+mod order;
 mod output;
 mod partitions;
 pub mod set_operation;

@@ -1,6 +1,6 @@
 //! The rows of a relation by partition, each partition in an order that the rest of the row completes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
@@ -10,7 +10,8 @@ use tidemill_core::{FaultLog, SnapshotReader, SnapshotWriter};
 
 use super::changelog_schema;
 use super::input::{Changes, add, report_missing};
-use crate::encoded_rows::{OrderedRows, RowBytes, RowCodec, RowTable};
+use super::order::{Halves, Keyed, keyed, sort};
+use crate::encoded_rows::{Interned, OrderedRows, RowBytes, RowCodec, RowTable};
 use crate::state::damaged;
 use crate::state_rows::batch;
 use crate::stored_rows::{read_rows, write_rows};
@@ -101,8 +102,9 @@ impl PlacedChanges {
 
     /// The partitions that change, in the order of their numbers.
     pub fn groups(&self) -> Vec<u32> {
-        let groups: BTreeSet<u32> = self.changes.iter().map(|change| change.group).collect();
-        groups.into_iter().collect()
+        let mut groups: Vec<u32> = self.changes.iter().map(|change| change.group).collect();
+        groups.dedup();
+        groups
     }
 }
 
@@ -141,8 +143,9 @@ impl Partitions {
         self.groups.memory() + self.rows.memory() + size_of::<usize>() * self.counts.capacity()
     }
 
-    /// Finds the places of changes, and adds up those of the same row.
-    pub fn place(&mut self, given: &Changes) -> Result<PlacedChanges, Cause> {
+    /// Finds the places of changes, and adds up those of the same row. What comes behind the last row of a full partition is
+    /// left out.
+    pub fn place(&mut self, given: &Changes, is_full: impl Fn(u32) -> bool) -> Result<PlacedChanges, Cause> {
         let pick = |columns: &mut dyn Iterator<Item = usize>| -> Vec<ArrayRef> {
             columns.map(|column| given.rows.column(column).clone()).collect()
         };
@@ -150,13 +153,20 @@ impl Partitions {
         let orders = self.orders.encode(&pick(&mut self.order.iter().map(|by| by.column)))?;
         let rows = self.codec.encode(given.rows.columns())?;
         let mut placed = PlacedChanges { bytes: Vec::new(), changes: Vec::new() };
-        for row in 0..given.rows.num_rows() {
-            let (group, _) = self.groups.intern(keys.row(row));
+        let groups = self.groups.intern_all(&keys, given.rows.num_rows());
+        for (row, Interned { number: group, .. }) in groups.into_iter().enumerate() {
             let (order, bytes) = (orders.row(row).identity, rows.row(row));
             let start = placed.bytes.len();
             placed.bytes.extend_from_slice(order);
             placed.bytes.extend_from_slice(bytes.identity);
             placed.bytes.extend_from_slice(&(order.len() as u32).to_be_bytes());
+            if is_full(group) {
+                let last = self.rows.of(group).next_back();
+                if last.is_some_and(|(last, _)| placed.bytes[start..] > *last) {
+                    placed.bytes.truncate(start);
+                    continue;
+                }
+            }
             let middle = placed.bytes.len();
             if bytes.spelling != bytes.identity {
                 placed.bytes.extend_from_slice(bytes.spelling);
@@ -201,11 +211,9 @@ impl Partitions {
 
     /// Removes those of some partitions that have no rows.
     pub fn release(&mut self, groups: &[u32]) {
-        for group in groups {
-            if self.counts[*group as usize] == 0 {
-                self.groups.remove(*group);
-            }
-        }
+        let is_empty = |group: &u32| self.counts[*group as usize] == 0;
+        let empty: Vec<u32> = groups.iter().copied().filter(is_empty).collect();
+        self.groups.remove_all(&empty);
     }
 
     /// Removes the rows of a partition behind a place.
@@ -257,7 +265,7 @@ impl Partitions {
     pub fn restore(&mut self, reader: &mut SnapshotReader<'_>) -> Result<(), Cause> {
         let rows = read_rows(reader, &changelog_schema(&self.schema))?;
         let changes = Changes::weighted(&self.schema, rows)?;
-        let placed = self.place(&changes)?;
+        let placed = self.place(&changes, |_| false)?;
         self.apply(&placed, 0, &FaultLog::default());
         if self.rows.len() == changes.rows.num_rows() {
             Ok(())
@@ -269,17 +277,26 @@ impl Partitions {
 
 /// Adds up the weights of the same row. Of its spellings the smallest stays, whatever came first.
 fn consolidate(placed: &mut PlacedChanges) -> Result<(), Cause> {
-    let mut changes = std::mem::take(&mut placed.changes);
-    changes.sort_unstable_by(|a, b| {
-        let places = a.group.cmp(&b.group).then_with(|| placed.place(a).cmp(placed.place(b)));
-        places.then_with(|| {
-            let spelling = |change| match placed.spelling(change) {
-                [] => Place(placed.place(change)).identity(),
-                spelling => spelling,
-            };
-            spelling(a).cmp(spelling(b))
+    let changes = std::mem::take(&mut placed.changes);
+    let places: Vec<Halves<'_, '_>> =
+        changes.iter().map(|change| -> Halves<'_, '_> { (placed.place(change), &[]) }).collect();
+    // The number of the partition, and the first 4 bytes of the place behind those that all have in common.
+    let mut order: Vec<Keyed> = keyed(&places);
+    for (key, row) in &mut order {
+        *key = u64::from(changes[*row as usize].group) << 32 | *key >> 32;
+    }
+    let spelling = |change| match placed.spelling(change) {
+        [] => Place(placed.place(change)).identity(),
+        spelling => spelling,
+    };
+    sort(&mut order, |a, b| {
+        a.0.cmp(&b.0).then_with(|| {
+            let (a, b) = (&changes[a.1 as usize], &changes[b.1 as usize]);
+            let order = placed.place(a).cmp(placed.place(b));
+            order.then_with(|| spelling(a).cmp(spelling(b)))
         })
     });
+    let changes: Vec<PlacedChange> = order.into_iter().map(|(_, row)| changes[row as usize]).collect();
     let is_same =
         |a: &PlacedChange, b: &PlacedChange| a.group == b.group && placed.place(a) == placed.place(b);
     let mut consolidated = Vec::with_capacity(changes.len());

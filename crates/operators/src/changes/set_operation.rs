@@ -6,9 +6,9 @@ use tidemill_core::{Cut, FaultLog, Operator, Output, Rows};
 use tidemill_core::{SnapshotReader, SnapshotWriter, StateRows};
 
 use super::input::{Changes, Input, add, report_missing};
-use super::output::{Half, Repetition, no_columns, write_changes};
+use super::output::{Half, no_columns, write_changes};
 use super::{changelog_schema, weighted_batch};
-use crate::encoded_rows::{RowCodec, RowTable};
+use crate::encoded_rows::{Interned, RowCodec, RowTable};
 use crate::state::damaged;
 use crate::stored_rows::{check_limit, read_rows, write_rows};
 
@@ -134,15 +134,12 @@ impl SetOperation {
         touched: &mut Vec<(u32, [i64; 2])>,
     ) -> Result<(), Cause> {
         let encoded = self.codec.encode(changes.rows.columns())?;
-        for row in 0..changes.rows.num_rows() {
-            let bytes = encoded.row(row);
-            let (number, is_new) = self.rows.intern(bytes);
+        let interned = self.rows.intern_all(&encoded, changes.rows.num_rows());
+        self.counts.resize(self.rows.numbers(), [0, 0]);
+        self.is_touched.resize(self.rows.numbers(), false);
+        self.is_new.resize(self.rows.numbers(), false);
+        for (row, Interned { number, is_new }) in interned.into_iter().enumerate() {
             let index = number as usize;
-            if index == self.counts.len() {
-                self.counts.push([0, 0]);
-                self.is_touched.push(false);
-                self.is_new.push(false);
-            }
             if is_new {
                 self.counts[index] = [0, 0];
             }
@@ -150,7 +147,7 @@ impl SetOperation {
                 touched.push((number, self.counts[index]));
                 self.is_new[index] = is_new;
             } else if self.is_new[index] {
-                self.rows.respell(number, bytes);
+                self.rows.respell(number, encoded.row(row));
             }
             self.counts[index][input] = add(self.counts[index][input], changes.weight(row))?;
         }
@@ -187,12 +184,10 @@ impl Operator for SetOperation {
         }
         let rows = &self.rows;
         let head = Half { codec: &self.codec, row: |number| rows.row(number) };
-        write_changes(&changes, Repetition::None, head, no_columns(&self.nothing), output)?;
-        for (number, _) in touched {
-            if self.counts[number as usize] == [0, 0] {
-                self.rows.remove(number);
-            }
-        }
+        write_changes(&changes, head, no_columns(&self.nothing), output)?;
+        let is_gone = |number: &u32| self.counts[*number as usize] == [0, 0];
+        let gone: Vec<u32> = touched.iter().map(|(number, _)| *number).filter(is_gone).collect();
+        self.rows.remove_all(&gone);
         check_limit("INTERSECT or EXCEPT", self.rows.len(), self.spec.rows_max)
     }
 

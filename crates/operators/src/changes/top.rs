@@ -1,6 +1,7 @@
 //! The first rows of each partition of a relation that may change.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, UInt64Array};
@@ -11,7 +12,7 @@ use tidemill_core::{SnapshotReader, SnapshotWriter, StateRows};
 
 use super::changelog_schema;
 use super::input::Input;
-use super::output::{Half, Repetition, no_columns, write_changes};
+use super::output::{Half, no_columns, write_changes};
 use super::partitions::{Partitions, Place};
 use crate::encoded_rows::{RowBytes, RowCodec};
 use crate::stored_rows::check_limit;
@@ -85,11 +86,13 @@ pub struct Top {
     input: Input,
     faults: FaultLog,
     partitions: Partitions,
+    /// The partitions for which no row counts that comes behind their last one: rows only come, and there are enough.
+    is_full: Vec<bool>,
     numbers: RowCodec,
     nothing: RowCodec,
 }
 
-/// First rows of some partitions.
+/// First rows of some partitions, one list after the other.
 #[derive(Debug, Default)]
 struct Chosen {
     bytes: Vec<u8>,
@@ -139,6 +142,7 @@ impl Top {
             input: Input::new(&spec.schema, spec.changes),
             faults: FaultLog::default(),
             partitions: Partitions::new(&spec.schema, &spec.partition, &spec.order)?,
+            is_full: Vec::new(),
             numbers: RowCodec::ordered(vec![(DataType::UInt64, SortOptions::default())])?,
             nothing: RowCodec::ordered(Vec::new())?,
             spec,
@@ -181,11 +185,11 @@ impl Top {
         })
     }
 
-    /// Returns the first rows of a partition.
-    fn choose(&self, group: u32) -> Chosen {
+    /// Adds the first rows of a partition to the chosen ones, and returns where they are.
+    fn choose(&self, group: u32, chosen: &mut Chosen) -> Range<usize> {
         let (skip, last) = (self.spec.skip as u64, self.last_number());
         let with_number = self.spec.number_column.is_some();
-        let mut chosen = Chosen::default();
+        let first = chosen.rows.len();
         for Numbered { place, weight, number, seen } in self.numbered(group) {
             if number > last {
                 break;
@@ -204,7 +208,7 @@ impl Top {
                 chosen.push(place, spelling, 0, (to - from) as i64);
             }
         }
-        chosen
+        first..chosen.rows.len()
     }
 
     /// Releases rows that can never be among the first, because rows only come.
@@ -227,6 +231,10 @@ impl Top {
             drop(rows);
             if is_behind {
                 self.partitions.truncate(*group, &last);
+                if self.spec.numbering == Numbering::RowNumber {
+                    self.is_full.resize(self.is_full.len().max(*group as usize + 1), false);
+                    self.is_full[*group as usize] = true;
+                }
             }
         }
     }
@@ -240,31 +248,30 @@ struct Numbered<'a> {
     seen: u64,
 }
 
-/// A row of one of several lists.
-type Listed = (u32, u32);
-
-/// Adds the differences of two lists of rows in the same order: a row, and by how many copies there are more of it.
-fn differences(lists: &[Chosen], old: usize, new: usize, changes: &mut Vec<(Listed, i64)>) {
-    let (mut o, mut n) = (0, 0);
+/// Adds the differences of two lists of rows in the same order: the place of a row, and by how many copies there are more
+/// of it.
+fn differences(chosen: &Chosen, old: Range<usize>, new: Range<usize>, changes: &mut Vec<(u32, i64)>) {
+    let (mut o, mut n) = (old.start, new.start);
     loop {
-        let (old_row, new_row) = (lists[old].rows.get(o), lists[new].rows.get(n));
+        let old_row = chosen.rows[..old.end].get(o);
+        let new_row = chosen.rows[..new.end].get(n);
         let order = match (old_row, new_row) {
             (None, None) => return,
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
             (Some(a), Some(b)) => {
-                let places = lists[old].place(a).cmp(&lists[new].place(b));
+                let places = chosen.place(a).cmp(&chosen.place(b));
                 places.then_with(|| a.number.cmp(&b.number))
             }
         };
         let count = |row: Option<&ChosenRow>| row.map_or(0, |row| row.count);
         let (change, row) = match order {
-            Ordering::Less => (-count(old_row), (old as u32, o as u32)),
-            Ordering::Greater => (count(new_row), (new as u32, n as u32)),
-            Ordering::Equal => (count(new_row) - count(old_row), (old as u32, o as u32)),
+            Ordering::Less => (-count(old_row), o),
+            Ordering::Greater => (count(new_row), n),
+            Ordering::Equal => (count(new_row) - count(old_row), o),
         };
         if change != 0 {
-            changes.push((row, change));
+            changes.push((row as u32, change));
         }
         o += usize::from(order != Ordering::Greater);
         n += usize::from(order != Ordering::Less);
@@ -279,37 +286,29 @@ impl Operator for Top {
 
     fn end_of_cycle(&mut self, cut: &Cut, output: &mut Output) -> Result<(), Cause> {
         let Some(given) = self.input.take()? else { return Ok(()) };
-        let placed = self.partitions.place(&given)?;
+        let is_full = |group: u32| self.is_full.get(group as usize).is_some_and(|is_full| *is_full);
+        let placed = self.partitions.place(&given, is_full)?;
         let groups = placed.groups();
-        let mut lists: Vec<Chosen> = groups.iter().map(|group| self.choose(*group)).collect();
+        let mut chosen = Chosen::default();
+        let old: Vec<Range<usize>> = groups.iter().map(|group| self.choose(*group, &mut chosen)).collect();
         self.partitions.apply(&placed, cut.cycle, &self.faults);
-        lists.extend(groups.iter().map(|group| self.choose(*group)));
         let mut changes = Vec::new();
-        for old in 0..groups.len() {
-            differences(&lists, old, groups.len() + old, &mut changes);
+        for (group, old) in groups.iter().zip(old) {
+            let new = self.choose(*group, &mut chosen);
+            differences(&chosen, old, new, &mut changes);
         }
-        let row = |(list, row): Listed| lists[list as usize].row(row as usize);
-        let head = Half { codec: &self.partitions.codec, row };
+        let head = Half { codec: &self.partitions.codec, row: |row: u32| chosen.row(row as usize) };
         if self.spec.number_column.is_some() {
-            let number = |((list, row), _): &(Listed, i64)| lists[*list as usize].rows[*row as usize].number;
-            let mut numbers: Vec<u64> = changes.iter().map(number).collect();
+            let number = |row: u32| chosen.rows[row as usize].number;
+            let mut numbers: Vec<u64> = changes.iter().map(|(row, _)| number(*row)).collect();
             numbers.sort_unstable();
             numbers.dedup();
             let column: ArrayRef = Arc::new(UInt64Array::from(numbers.clone()));
             let encoded = self.numbers.encode(&[column])?;
-            let tail = |(list, row): Listed| {
-                let number = lists[list as usize].rows[row as usize].number;
-                encoded.row(numbers.partition_point(|other| *other < number))
-            };
-            write_changes(
-                &changes,
-                Repetition::None,
-                head,
-                Half { codec: &self.numbers, row: tail },
-                output,
-            )?;
+            let tail = |row: u32| encoded.row(numbers.partition_point(|other| *other < number(row)));
+            write_changes(&changes, head, Half { codec: &self.numbers, row: tail }, output)?;
         } else {
-            write_changes(&changes, Repetition::None, head, no_columns(&self.nothing), output)?;
+            write_changes(&changes, head, no_columns(&self.nothing), output)?;
         }
         self.prune(&groups);
         self.partitions.release(&groups);
@@ -317,7 +316,7 @@ impl Operator for Top {
     }
 
     fn state_bytes(&self) -> usize {
-        self.partitions.memory()
+        self.partitions.memory() + self.is_full.capacity()
     }
 
     fn snapshot(&self, writer: &mut SnapshotWriter) {

@@ -5,7 +5,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::{Cut, Operator, Output, Rows, SnapshotReader, SnapshotWriter, StateRows};
 
 use super::input::Input;
-use super::output::{Half, Repetition, no_columns, write_changes};
+use super::output::{Half, no_columns, write_changes};
 use super::{changelog_schema, stored_batch};
 use crate::encoded_rows::{RowCodec, RowTable};
 use crate::keys::KeyTable;
@@ -65,6 +65,8 @@ pub struct Upserts {
     rows: RowTable,
     /// The number of each key's current row.
     current: Vec<u32>,
+    /// For each key, whether the cycle has a row of it; only used while a cycle ends.
+    is_seen: Vec<bool>,
     input: Input,
 }
 
@@ -80,6 +82,7 @@ impl Upserts {
             keys: KeyTable::new(&spec.schema, &spec.keys, true)?,
             rows: RowTable::unindexed(),
             current: Vec::new(),
+            is_seen: Vec::new(),
             input: Input::new(&spec.schema, false),
             spec,
         })
@@ -104,34 +107,37 @@ impl Operator for Upserts {
         self.current.resize(self.keys.len(), NONE);
         check_limit("a table", self.current.len(), self.spec.rows_max)?;
         // From the last row to the first: the first one that is seen of a key counts.
-        let mut is_seen = vec![false; self.current.len()];
-        let (mut changes, mut replaced) = (Vec::new(), Vec::new());
+        let mut newest = Vec::new();
+        self.is_seen.resize(self.current.len(), false);
         for (row, key) in keys.iter().enumerate().rev() {
-            let key = *key as usize;
-            if std::mem::replace(&mut is_seen[key], true) {
-                continue;
+            if !std::mem::replace(&mut self.is_seen[*key as usize], true) {
+                newest.push((row, *key, self.current[*key as usize]));
             }
-            let (row, before) = (encoded.row(row), self.current[key]);
+        }
+        newest.iter().for_each(|(_, key, _)| self.is_seen[*key as usize] = false);
+        let differs = |(row, _, before): &(usize, u32, u32)| {
+            *before == NONE || self.rows.row(*before).identity != encoded.row(*row).identity
+        };
+        newest.retain(differs);
+        let (mut changes, mut replaced) = (Vec::with_capacity(2 * newest.len()), Vec::new());
+        for (row, key, before) in newest {
             if before != NONE {
-                if self.rows.row(before).identity == row.identity {
-                    continue;
-                }
                 changes.push((before, -1));
                 replaced.push(before);
             }
-            let (number, _) = self.rows.intern(row);
+            let number = self.rows.intern(encoded.row(row)).number;
             changes.push((number, 1));
-            self.current[key] = number;
+            self.current[key as usize] = number;
         }
         let rows = &self.rows;
         let head = Half { codec: &self.codec, row: |number| rows.row(number) };
-        write_changes(&changes, Repetition::None, head, no_columns(&self.nothing), output)?;
-        replaced.into_iter().for_each(|number| self.rows.remove(number));
+        write_changes(&changes, head, no_columns(&self.nothing), output)?;
+        self.rows.remove_all(&replaced);
         Ok(())
     }
 
     fn state_bytes(&self) -> usize {
-        self.keys.bytes() + self.rows.memory() + 4 * self.current.capacity()
+        self.keys.bytes() + self.rows.memory() + 4 * self.current.capacity() + self.is_seen.capacity()
     }
 
     fn snapshot(&self, writer: &mut SnapshotWriter) {
@@ -146,7 +152,7 @@ impl Operator for Upserts {
         let encoded = self.codec.encode(rows.columns())?;
         self.current.resize(self.keys.len(), NONE);
         for (row, key) in keys.into_iter().enumerate() {
-            self.current[key as usize] = self.rows.intern(encoded.row(row)).0;
+            self.current[key as usize] = self.rows.intern(encoded.row(row)).number;
         }
         Ok(())
     }

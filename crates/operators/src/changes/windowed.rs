@@ -10,7 +10,7 @@ use tidemill_core::{SnapshotReader, SnapshotWriter, StateRows};
 
 use super::changelog_schema;
 use super::input::Input;
-use super::output::{Half, Repetition, write_changes};
+use super::output::{Half, write_changes};
 use super::partitions::Partitions;
 use crate::encoded_rows::{Encoded, RowBytes, RowCodec};
 use crate::state_rows::batch;
@@ -204,7 +204,7 @@ impl Operator for Windowed {
 
     fn end_of_cycle(&mut self, cut: &Cut, output: &mut Output) -> Result<(), Cause> {
         let Some(given) = self.input.take()? else { return Ok(()) };
-        let placed = self.partitions.place(&given)?;
+        let placed = self.partitions.place(&given, |_| false)?;
         let groups = placed.groups();
         let evaluate = |group: &u32| self.evaluate(*group);
         let mut lists = groups.iter().map(evaluate).collect::<Result<Vec<_>, Cause>>()?;
@@ -220,13 +220,7 @@ impl Operator for Windowed {
         let row = |change: (u32, u32)| list(change).row(change.1 as usize);
         let result = |change: (u32, u32)| list(change).results.row(change.1 as usize);
         let head = Half { codec: &self.partitions.codec, row };
-        write_changes(
-            &changes,
-            Repetition::Possible,
-            head,
-            Half { codec: &self.results, row: result },
-            output,
-        )?;
+        write_changes(&changes, head, Half { codec: &self.results, row: result }, output)?;
         self.partitions.release(&groups);
         check_limit("a window function", self.partitions.len(), self.spec.rows_max)
     }

@@ -21,6 +21,12 @@ pub(crate) struct RowBytes<'a> {
 impl RowBytes<'_> {
     /// The row of no columns.
     pub const EMPTY: RowBytes<'static> = RowBytes { identity: &[], spelling: &[] };
+
+    /// Whether it is spelled otherwise than its identity.
+    #[inline]
+    pub fn is_respelled(&self) -> bool {
+        !std::ptr::eq(self.identity, self.spelling) && self.identity != self.spelling
+    }
 }
 
 /// Encodes and decodes rows of some columns.

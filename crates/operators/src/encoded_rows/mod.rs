@@ -6,4 +6,4 @@ mod table;
 
 pub(crate) use codec::{Encoded, RowBytes, RowCodec};
 pub(crate) use ordered::{OrderedRows, read_groups, write_groups};
-pub(crate) use table::RowTable;
+pub(crate) use table::{Interned, RowTable};

@@ -15,6 +15,10 @@ pub(in crate::aggregate) struct Counts {
 }
 
 impl Retractable for Counts {
+    fn needs_order(&self) -> bool {
+        false
+    }
+
     fn resize(&mut self, groups: usize) {
         self.counts.resize(groups, 0);
     }

@@ -84,6 +84,10 @@ impl Floats {
 }
 
 impl Retractable for Floats {
+    fn needs_order(&self) -> bool {
+        false
+    }
+
     fn resize(&mut self, groups: usize) {
         self.slots.resize(groups, Slot::default());
     }

@@ -37,9 +37,15 @@ pub trait Retractable: Send {
     /// Makes room for groups `0..groups`; new ones are empty.
     fn resize(&mut self, groups: usize);
 
+    /// Whether the rows that come must be given before those that go within a cycle, because what goes without being
+    /// there is ignored.
+    fn needs_order(&self) -> bool {
+        true
+    }
+
     /// Adds rows: row `i` comes into group `groups[i]` `weights[i]` times, or goes if that is negative. Rows for which
-    /// `filter` is false or NULL do not count. Within a cycle, the rows that come are given before those that go.
-    /// Returns how many were to go that are not there, as far as the state can tell; they are ignored.
+    /// `filter` is false or NULL do not count. Within a cycle, the rows that come are given before those that go if
+    /// [that is needed](Retractable::needs_order). Returns how many were to go that are not there, as far as the state can tell; they are ignored.
     ///
     /// # Errors
     /// If an argument has a different type than declared (a bug), or a limit is reached.

@@ -88,6 +88,10 @@ where
     T: ArrowPrimitiveType,
     S: TakenBack<T::Native>,
 {
+    fn needs_order(&self) -> bool {
+        false
+    }
+
     fn resize(&mut self, groups: usize) {
         self.slots.resize(groups, Slot::default());
     }

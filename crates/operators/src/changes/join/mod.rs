@@ -15,7 +15,7 @@ use kind::{Alone, LEFT, RIGHT};
 use side::Side;
 
 use super::input::multiply;
-use super::output::{Half, Repetition, write_changes};
+use super::output::{Half, write_changes};
 use crate::encoded_rows::{Encoded, RowBytes, RowCodec};
 use crate::join::{JoinKind, condition, joined_schema};
 use crate::keys::{KeyTable, NO_KEY};
@@ -288,10 +288,6 @@ impl Join {
 
     fn write(&mut self, output: &mut Output) -> Result<(), Cause> {
         let changes = std::mem::take(&mut self.changes);
-        // A pair is found twice if both of its rows change, and equal rows of a side that only grows are kept apart.
-        let is_indexed = self.spec.left_changes && self.spec.right_changes;
-        let one_changes = self.sides.iter().any(|side| side.touched().is_empty());
-        let repetition = if is_indexed && one_changes { Repetition::None } else { Repetition::Possible };
         let row = |side: usize, number: u32| -> RowBytes<'_> {
             if number == ABSENT { self.nulls[side].row(0) } else { self.sides[side].rows.row(number) }
         };
@@ -300,22 +296,22 @@ impl Join {
             kind if kind.writes_pairs() => {
                 let head = Half { codec: &left.codec, row: |pair: Pair| row(LEFT, pair.0) };
                 let tail = Half { codec: &right.codec, row: |pair: Pair| row(RIGHT, pair.1) };
-                write_changes(&changes, repetition, head, tail, output)
+                write_changes(&changes, head, tail, output)
             }
             ChangingJoinKind::RightSemi | ChangingJoinKind::RightAnti => {
                 let head = Half { codec: &self.nothing, row: |_: Pair| RowBytes::EMPTY };
                 let tail = Half { codec: &right.codec, row: |pair: Pair| row(RIGHT, pair.1) };
-                write_changes(&changes, repetition, head, tail, output)
+                write_changes(&changes, head, tail, output)
             }
             ChangingJoinKind::LeftMark => {
                 let head = Half { codec: &left.codec, row: |pair: Pair| row(LEFT, pair.0) };
                 let mark = |pair: Pair| self.mark_rows.row(pair.1 as usize);
-                write_changes(&changes, repetition, head, Half { codec: &self.marks, row: mark }, output)
+                write_changes(&changes, head, Half { codec: &self.marks, row: mark }, output)
             }
             _ => {
                 let head = Half { codec: &left.codec, row: |pair: Pair| row(LEFT, pair.0) };
                 let tail = Half { codec: &self.nothing, row: |_: Pair| RowBytes::EMPTY };
-                write_changes(&changes, repetition, head, tail, output)
+                write_changes(&changes, head, tail, output)
             }
         }
     }

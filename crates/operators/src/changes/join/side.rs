@@ -7,7 +7,7 @@ use tidemill_core::{FaultLog, SnapshotReader, SnapshotWriter};
 
 use crate::changes::input::{Changes, Input, add, report_missing};
 use crate::changes::{changelog_schema, weighted_batch};
-use crate::encoded_rows::{Encoded, RowCodec, RowTable};
+use crate::encoded_rows::{Interned, RowBytes, RowCodec, RowTable};
 use crate::keys::{KeyTable, NO_KEY};
 use crate::state::damaged;
 use crate::stored_rows::{read_rows, write_rows};
@@ -123,8 +123,9 @@ impl Side {
         let numbers = keys.intern(&changes.rows, &self.columns)?;
         let encoded = self.codec.encode(changes.rows.columns())?;
         self.chains.resize(keys.len(), EMPTY);
-        for (row, key) in numbers.into_iter().enumerate() {
-            self.change(&encoded, row, key, changes.weight(row))?;
+        let interned = self.rows.intern_all(&encoded, changes.rows.num_rows());
+        for (row, (interned, key)) in interned.into_iter().zip(numbers).enumerate() {
+            self.change(interned, encoded.row(row), key, changes.weight(row))?;
         }
         for touched in 0..self.touched.len() {
             self.settle(touched, cycle, faults)?;
@@ -132,9 +133,8 @@ impl Side {
         Ok(())
     }
 
-    fn change(&mut self, encoded: &Encoded, row: usize, key: u32, weight: i64) -> Result<(), Cause> {
-        let bytes = encoded.row(row);
-        let (number, is_new) = self.rows.intern(bytes);
+    fn change(&mut self, row: Interned, bytes: RowBytes<'_>, key: u32, weight: i64) -> Result<(), Cause> {
+        let Interned { number, is_new } = row;
         if is_new {
             self.link(number, key);
         }
@@ -293,13 +293,15 @@ impl Side {
             let chain = &mut self.chains[key as usize];
             (chain.count_before, chain.is_touched) = (chain.count, false);
         }
+        let mut gone = Vec::new();
         for Touched { row, .. } in std::mem::take(&mut self.touched) {
             self.entries[row as usize].touched = NONE;
             if self.entries[row as usize].weight == 0 {
                 self.unlink(row);
-                self.rows.remove(row);
+                gone.push(row);
             }
         }
+        self.rows.remove_all(&gone);
     }
 
     /// The number of keys that have rows.
