@@ -13,19 +13,86 @@ const ADDITIONS_MAX: u32 = 1 << 30;
 /// The digits that a division adds, so that a quotient has more bits than a result.
 const FRACTION_DIGITS: usize = 4;
 
+/// So many digits stand beside the sum; more have memory of their own.
+const FEW_DIGITS: usize = 4;
+
 /// The exact sum of finite numbers, in digits of 32 bits that are carried over late.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ExactSum {
     /// The place of the first digit that is stored, counted from the lowest one that any number has.
     first: u32,
-    digits: Vec<i64>,
+    digits: Digits,
     additions: u32,
+}
+
+/// The digits of a sum, the lowest first.
+#[derive(Clone, Debug)]
+enum Digits {
+    Few(u8, [i64; FEW_DIGITS]),
+    Many(Vec<i64>),
+}
+
+impl Default for Digits {
+    fn default() -> Digits {
+        Digits::Few(0, [0; FEW_DIGITS])
+    }
+}
+
+impl From<Vec<i64>> for Digits {
+    fn from(digits: Vec<i64>) -> Digits {
+        let mut few = [0; FEW_DIGITS];
+        match few.get_mut(..digits.len()) {
+            Some(place) => {
+                place.copy_from_slice(&digits);
+                Digits::Few(digits.len() as u8, few)
+            }
+            None => Digits::Many(digits),
+        }
+    }
+}
+
+impl Digits {
+    #[inline]
+    fn get(&self) -> &[i64] {
+        match self {
+            Digits::Few(count, digits) => &digits[..usize::from(*count)],
+            Digits::Many(digits) => digits,
+        }
+    }
+
+    #[inline]
+    fn get_mut(&mut self) -> &mut [i64] {
+        match self {
+            Digits::Few(count, digits) => &mut digits[..usize::from(*count)],
+            Digits::Many(digits) => digits,
+        }
+    }
+
+    /// Puts zeros before and after the digits.
+    fn widen(&mut self, before: usize, after: usize) {
+        let digits = self.get();
+        let mut wide = Vec::with_capacity(before + digits.len() + after);
+        wide.resize(before, 0);
+        wide.extend_from_slice(digits);
+        wide.resize(before + digits.len() + after, 0);
+        *self = wide.into();
+    }
+}
+
+/// Memory for the digits of results, which is used again for each of them.
+#[derive(Default)]
+pub(super) struct Scratch {
+    magnitude: Vec<u64>,
+    quotient: Vec<u64>,
 }
 
 impl ExactSum {
     /// Bytes of memory held beside the value itself.
     pub fn bytes(&self) -> usize {
-        self.digits.capacity() * size_of::<i64>()
+        match &self.digits {
+            Digits::Few(..) => 0,
+            Digits::Many(digits) => digits.capacity() * size_of::<i64>(),
+        }
     }
 
     /// Adds a finite number `weight` times.
@@ -45,7 +112,7 @@ impl ExactSum {
         let (place, offset) = (shift / DIGIT_BITS, shift % DIGIT_BITS);
         let count = (128 - rest.leading_zeros() + offset).div_ceil(DIGIT_BITS);
         let start = self.make_room(place, count);
-        let digits = &mut self.digits[start..start + count as usize];
+        let digits = &mut self.digits.get_mut()[start..start + count as usize];
         digits[0] += sign * (((rest as u64 & DIGIT) << offset) & DIGIT) as i64;
         rest >>= DIGIT_BITS - offset;
         for digit in &mut digits[1..] {
@@ -60,18 +127,16 @@ impl ExactSum {
 
     /// Makes room for digits from this place on; returns the index of the first.
     fn make_room(&mut self, place: u32, count: u32) -> usize {
-        if self.digits.is_empty() {
+        let digits = self.digits.get().len();
+        if digits == 0 {
             self.first = place;
         }
-        if place < self.first {
-            let missing = (self.first - place) as usize;
-            self.digits.splice(0..0, std::iter::repeat_n(0, missing));
-            self.first = place;
-        }
+        let before = self.first.saturating_sub(place);
+        self.first -= before;
         let start = (place - self.first) as usize;
-        let end = start + count as usize;
-        if self.digits.len() < end {
-            self.digits.resize(end, 0);
+        let after = (start + count as usize).saturating_sub(before as usize + digits);
+        if before > 0 || after > 0 {
+            self.digits.widen(before as usize, after);
         }
         start
     }
@@ -79,7 +144,7 @@ impl ExactSum {
     /// Carries over, so that no digit has more than 32 bits. The last one has the sign.
     fn carry(&mut self) {
         self.additions = 0;
-        let Some((last, others)) = self.digits.split_last_mut() else { return };
+        let Some((last, others)) = self.digits.get_mut().split_last_mut() else { return };
         let mut carry = 0;
         for digit in others {
             let sum = *digit + carry;
@@ -89,51 +154,62 @@ impl ExactSum {
         if i32::try_from(*last).is_err() {
             let carry = *last >> DIGIT_BITS;
             *last &= DIGIT as i64;
-            self.digits.push(carry);
+            self.digits.widen(0, 1);
+            if let Some(top) = self.digits.get_mut().last_mut() {
+                *top = carry;
+            }
         }
     }
 
-    /// The absolute value in digits, the lowest first, and whether the sum is negative.
-    fn magnitude(&self) -> (Vec<u64>, bool) {
-        let carried = |sign: i64| {
+    /// Puts the absolute value in digits, the lowest first, and returns whether the sum is negative.
+    fn magnitude(&self, digits: &mut Vec<u64>) -> bool {
+        let mut carried = |sign: i64| {
             let mut carry = 0;
-            let digit = |digit: &i64| {
+            digits.clear();
+            digits.extend(self.digits.get().iter().map(|digit| {
                 let sum = sign * *digit + carry;
                 carry = sum >> DIGIT_BITS;
                 sum as u64 & DIGIT
-            };
-            let digits: Vec<u64> = self.digits.iter().map(digit).collect();
-            (digits, carry)
+            }));
+            carry
         };
-        let (mut digits, mut carry) = carried(1);
+        let mut carry = carried(1);
         let is_negative = carry < 0;
         if is_negative {
-            (digits, carry) = carried(-1);
+            carry = carried(-1);
         }
         digits.extend([carry as u64 & DIGIT, carry as u64 >> DIGIT_BITS]);
-        (digits, is_negative)
+        is_negative
     }
 
     /// The number nearest to the sum; of two equally near ones, the even one.
-    pub fn value(&self) -> f64 {
-        let (digits, is_negative) = self.magnitude();
-        let value = rounded(&digits, self.lowest_exponent(), false);
+    pub fn value(&self, scratch: &mut Scratch) -> f64 {
+        let is_negative = self.magnitude(&mut scratch.magnitude);
+        let value = rounded(&scratch.magnitude, self.lowest_exponent(), false);
         if is_negative { -value } else { value }
     }
 
     /// The number nearest to the sum divided by a count.
-    pub fn mean(&self, count: u64) -> f64 {
-        let (digits, is_negative) = self.magnitude();
-        let mut quotient = vec![0; digits.len() + FRACTION_DIGITS];
-        let mut rest = 0_u128;
+    pub fn mean(&self, count: u64, scratch: &mut Scratch) -> f64 {
+        let is_negative = self.magnitude(&mut scratch.magnitude);
+        let (digits, quotient) = (&scratch.magnitude, &mut scratch.quotient);
+        quotient.clear();
+        quotient.resize(digits.len() + FRACTION_DIGITS, 0);
+        let mut rest = 0;
         for (index, place) in quotient.iter_mut().enumerate().rev() {
             let digit = index.checked_sub(FRACTION_DIGITS).map_or(0, |index| digits[index]);
-            let dividend = rest << DIGIT_BITS | u128::from(digit);
-            *place = (dividend / u128::from(count)) as u64;
-            rest = dividend % u128::from(count);
+            if count <= DIGIT {
+                // The rest is smaller than the count. Dividing words is several times as fast.
+                let dividend = rest << DIGIT_BITS | digit;
+                (*place, rest) = (dividend / count, dividend % count);
+            } else {
+                let dividend = u128::from(rest) << DIGIT_BITS | u128::from(digit);
+                let count = u128::from(count);
+                (*place, rest) = ((dividend / count) as u64, (dividend % count) as u64);
+            }
         }
         let lowest = self.lowest_exponent() - FRACTION_DIGITS as i64 * i64::from(DIGIT_BITS);
-        let value = rounded(&quotient, lowest, rest != 0);
+        let value = rounded(quotient, lowest, rest != 0);
         if is_negative { -value } else { value }
     }
 
@@ -187,18 +263,15 @@ impl State for ExactSum {
         let mut carried = self.clone();
         carried.carry();
         carried.first.write(writer);
-        carried.digits.write(writer);
+        carried.digits.get().to_vec().write(writer);
     }
 
     fn read(reader: &mut SnapshotReader<'_>) -> Result<Self, Cause> {
         let (first, digits) = (u32::read(reader)?, Vec::<i64>::read(reader)?);
-        let mut sum = ExactSum { first: first.min(DIGITS_MAX), digits, additions: 0 };
         // A damaged snapshot must not overflow later.
-        sum.digits.truncate(DIGITS_MAX as usize);
-        for digit in &mut sum.digits {
-            *digit = (*digit).clamp(-(DIGIT as i64), DIGIT as i64);
-        }
-        Ok(sum)
+        let near = digits.iter().take(DIGITS_MAX as usize);
+        let digits: Vec<i64> = near.map(|digit| (*digit).clamp(-(DIGIT as i64), DIGIT as i64)).collect();
+        Ok(ExactSum { first: first.min(DIGITS_MAX), digits: digits.into(), additions: 0 })
     }
 }
 
@@ -219,34 +292,37 @@ mod tests {
     #[test]
     fn what_cancels_out_leaves_the_rest() {
         for values in [[1e20, 1.0, -1e20], [1.0, -1e20, 1e20], [-1e20, 1e20, 1.0]] {
-            assert_eq!(sum(&values.map(|value| (value, 1))).value(), 1.0);
+            assert_eq!(sum(&values.map(|value| (value, 1))).value(&mut Scratch::default()), 1.0);
         }
-        assert_eq!(sum(&[(f64::MAX, 3), (5e-324, 1), (f64::MAX, -3)]).value(), 5e-324);
-        assert_eq!(sum(&[(f64::MAX, 2)]).value(), f64::INFINITY);
-        assert_eq!(sum(&[(f64::MAX, -2)]).value(), f64::NEG_INFINITY);
-        assert_eq!(sum(&[(f64::MAX, 2)]).mean(2), f64::MAX);
-        assert_eq!(sum(&[(f64::MAX, i64::MAX), (f64::MAX, i64::MIN)]).value(), -f64::MAX);
-        assert_eq!(sum(&[]).value().to_bits(), 0);
-        assert_eq!(sum(&[(-0.0, 1)]).value().to_bits(), 0);
+        assert_eq!(sum(&[(f64::MAX, 3), (5e-324, 1), (f64::MAX, -3)]).value(&mut Scratch::default()), 5e-324);
+        assert_eq!(sum(&[(f64::MAX, 2)]).value(&mut Scratch::default()), f64::INFINITY);
+        assert_eq!(sum(&[(f64::MAX, -2)]).value(&mut Scratch::default()), f64::NEG_INFINITY);
+        assert_eq!(sum(&[(f64::MAX, 2)]).mean(2, &mut Scratch::default()), f64::MAX);
+        assert_eq!(
+            sum(&[(f64::MAX, i64::MAX), (f64::MAX, i64::MIN)]).value(&mut Scratch::default()),
+            -f64::MAX
+        );
+        assert_eq!(sum(&[]).value(&mut Scratch::default()).to_bits(), 0);
+        assert_eq!(sum(&[(-0.0, 1)]).value(&mut Scratch::default()).to_bits(), 0);
     }
 
     #[test]
     fn a_tie_goes_to_the_even_number() {
         let half = 2_f64.powi(-53);
-        assert_eq!(sum(&[(1.0, 1), (half, 1)]).value(), 1.0);
-        assert_eq!(sum(&[(1.0, 1), (half, 1), (5e-324, 1)]).value(), 1.0 + 2.0 * half);
-        assert_eq!(sum(&[(1.0 + 2.0 * half, 1), (half, 1)]).value(), 1.0 + 4.0 * half);
+        assert_eq!(sum(&[(1.0, 1), (half, 1)]).value(&mut Scratch::default()), 1.0);
+        assert_eq!(sum(&[(1.0, 1), (half, 1), (5e-324, 1)]).value(&mut Scratch::default()), 1.0 + 2.0 * half);
+        assert_eq!(sum(&[(1.0 + 2.0 * half, 1), (half, 1)]).value(&mut Scratch::default()), 1.0 + 4.0 * half);
         // A third, and a tenth of the smallest number.
-        assert_eq!(sum(&[(1.0, 1)]).mean(3), 1.0 / 3.0);
-        assert_eq!(sum(&[(5e-324, 1)]).mean(10), 0.0);
-        assert_eq!(sum(&[(5e-324, 3)]).mean(2), 1e-323);
+        assert_eq!(sum(&[(1.0, 1)]).mean(3, &mut Scratch::default()), 1.0 / 3.0);
+        assert_eq!(sum(&[(5e-324, 1)]).mean(10, &mut Scratch::default()), 0.0);
+        assert_eq!(sum(&[(5e-324, 3)]).mean(2, &mut Scratch::default()), 1e-323);
     }
 
     #[test]
     fn many_additions_are_carried_over() {
         let mut sum = ExactSum { additions: ADDITIONS_MAX - 2, ..sum(&[(-1.5, 1)]) };
         (0..8).for_each(|_| sum.add(-2.25, 1));
-        assert_eq!(sum.value(), -19.5);
+        assert_eq!(sum.value(&mut Scratch::default()), -19.5);
         assert_eq!(sum.additions, 6);
     }
 
@@ -259,9 +335,9 @@ mod tests {
     proptest! {
         #[test]
         fn one_number_and_two_are_as_ieee_adds(a in number(), b in number()) {
-            prop_assert_eq!(sum(&[(a, 1)]).value(), a + 0.0);
-            prop_assert_eq!(sum(&[(a, 1), (b, 1)]).value(), a + b + 0.0);
-            prop_assert_eq!(sum(&[(a, 2)]).mean(2), a + 0.0);
+            prop_assert_eq!(sum(&[(a, 1)]).value(&mut Scratch::default()), a + 0.0);
+            prop_assert_eq!(sum(&[(a, 1), (b, 1)]).value(&mut Scratch::default()), a + b + 0.0);
+            prop_assert_eq!(sum(&[(a, 2)]).mean(2, &mut Scratch::default()), a + 0.0);
         }
 
         /// The oracle: integers, which numbers from -2^40 to 2^40 in steps of 2^-40 are.
@@ -279,8 +355,8 @@ mod tests {
             let total: i128 = values.iter().map(|(value, weight)| value * i128::from(*weight)).sum();
             let found = sum(&floats);
             // The conversion of an integer rounds to the nearest, and to even.
-            prop_assert_eq!(found.value(), total as f64 * scale);
-            let mean = found.mean(count);
+            prop_assert_eq!(found.value(&mut Scratch::default()), total as f64 * scale);
+            let mean = found.mean(count, &mut Scratch::default());
             // No number is nearer: the distances times twice the count, without rounding.
             let exact = |value: f64| (value / scale * 1024.0) as i128;
             if total != 0 && mean.abs() < 2_f64.powi(60) {
@@ -295,7 +371,7 @@ mod tests {
             found.write(&mut writer);
             let bytes = writer.finish();
             let read = ExactSum::read(&mut SnapshotReader::new(&bytes).unwrap()).unwrap();
-            prop_assert_eq!(read.value(), found.value());
+            prop_assert_eq!(read.value(&mut Scratch::default()), found.value(&mut Scratch::default()));
         }
 
         /// A number that goes leaves what would be there had it never come.
@@ -305,9 +381,9 @@ mod tests {
             let mut all = kept.clone();
             all.insert(values.len() / 2, (gone, 1));
             all.push((gone, -1));
-            prop_assert_eq!(sum(&all).value().to_bits(), sum(&kept).value().to_bits());
+            prop_assert_eq!(sum(&all).value(&mut Scratch::default()).to_bits(), sum(&kept).value(&mut Scratch::default()).to_bits());
             all.reverse();
-            prop_assert_eq!(sum(&all).value().to_bits(), sum(&kept).value().to_bits());
+            prop_assert_eq!(sum(&all).value(&mut Scratch::default()).to_bits(), sum(&kept).value(&mut Scratch::default()).to_bits());
         }
     }
 }

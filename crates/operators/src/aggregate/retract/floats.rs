@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 use tidemill_core::{Cause, SnapshotReader, SnapshotWriter, State};
 
 use super::Retractable;
-use super::exact_sum::ExactSum;
+use super::exact_sum::{ExactSum, Scratch};
 use crate::aggregate::selection::{for_each_value, selected};
 use crate::aggregate::wrong_type;
 use crate::arrow_bug::arrow_bug;
@@ -63,12 +63,12 @@ impl Slot {
         *count = count.saturating_add(weight);
     }
 
-    fn value(&self, result: FloatResult) -> Option<f64> {
+    fn value(&self, result: FloatResult, scratch: &mut Scratch) -> Option<f64> {
         let rows = u64::try_from(self.rows).ok().filter(|rows| *rows > 0)?;
         let others = self.others.as_deref().copied().unwrap_or_default();
         Some(match (others.nan != 0, others.infinite != 0, others.negative_infinite != 0) {
-            (false, false, false) if result == FloatResult::Mean => self.finite.mean(rows),
-            (false, false, false) => self.finite.value(),
+            (false, false, false) if result == FloatResult::Mean => self.finite.mean(rows, scratch),
+            (false, false, false) => self.finite.value(scratch),
             (false, true, false) => f64::INFINITY,
             (false, false, true) => f64::NEG_INFINITY,
             _ => f64::NAN,
@@ -119,8 +119,9 @@ impl Retractable for Floats {
     }
 
     fn evaluate(&self, groups: &[u32]) -> Result<ArrayRef, Cause> {
-        let value = |group: &u32| self.slots[*group as usize].value(self.result);
-        Ok(Arc::new(groups.iter().map(value).collect::<Float64Array>()))
+        let mut scratch = Scratch::default();
+        let values = groups.iter().map(|group| self.slots[*group as usize].value(self.result, &mut scratch));
+        Ok(Arc::new(values.collect::<Float64Array>()))
     }
 
     fn bytes(&self) -> usize {
