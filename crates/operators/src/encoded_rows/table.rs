@@ -126,12 +126,18 @@ impl RowTable {
 
     /// Returns the number of a row, which is added if it is new.
     pub fn intern(&mut self, row: RowBytes<'_>) -> Interned {
-        let Some(index) = &self.index else { return Interned { number: self.store(row), is_new: true } };
-        let hash = hash_bytes(row.identity) as u32;
+        if self.index.is_none() {
+            return Interned { number: self.store(row), is_new: true };
+        }
+        self.intern_hashed(row, hash_bytes(row.identity) as u32)
+    }
+
+    fn intern_hashed(&mut self, row: RowBytes<'_>, hash: u32) -> Interned {
         let is_same = |indexed: &Indexed| {
             indexed.hash == hash && self.identity(&self.slots[indexed.number as usize]) == row.identity
         };
-        if let Some(found) = index.find(of_integer(hash.into()), is_same) {
+        let index = self.index.as_ref();
+        if let Some(found) = index.and_then(|index| index.find(of_integer(hash.into()), is_same)) {
             return Interned { number: found.number, is_new: false };
         }
         let number = self.store(row);
@@ -144,8 +150,8 @@ impl RowTable {
 
     /// Interns the first `count` rows, one after the other.
     ///
-    /// Most of the time goes to waiting for memory: for the index, for the slot that it names, and for the row. Each of
-    /// the loops here reads one of them for all rows, so that the waits of many rows overlap.
+    /// Most of the time goes to waiting for memory: for the index, and for the row that it names. Each of the loops here
+    /// reads one of them for all rows, so that the waits of many rows overlap.
     pub fn intern_all(&mut self, rows: &Encoded, count: usize) -> Vec<Interned> {
         let Some(index) = &self.index else {
             return (0..count).map(|row| self.intern(rows.row(row))).collect();
@@ -155,20 +161,21 @@ impl RowTable {
             let found = index.find(of_integer((*hash).into()), |indexed| indexed.hash == *hash);
             found.map_or(NONE, |found| found.number)
         };
-        let numbers: Vec<u32> = hashes.iter().map(find).collect();
-        let places: Vec<Option<Slot>> =
-            numbers.iter().map(|number| self.slots.get(*number as usize).copied()).collect();
-        let is_same = |(row, place): (usize, &Option<Slot>)| {
-            place.as_ref().is_some_and(|slot| self.identity(slot) == rows.row(row).identity)
-        };
-        let are_same: Vec<bool> = places.iter().enumerate().map(is_same).collect();
-        let mut intern = |(row, (number, is_same)): (usize, (&u32, &bool))| {
-            if *is_same {
-                return Interned { number: *number, is_new: false };
+        let mut numbers: Vec<u32> = hashes.iter().map(find).collect();
+        for (row, number) in numbers.iter_mut().enumerate() {
+            let slot = self.slots.get(*number as usize);
+            if slot.is_none_or(|slot| self.identity(slot) != rows.row(row).identity) {
+                *number = NONE;
             }
-            self.intern(rows.row(row))
+        }
+        let intern = |(row, (number, hash)): (usize, (u32, u32))| {
+            if number == NONE {
+                self.intern_hashed(rows.row(row), hash)
+            } else {
+                Interned { number, is_new: false }
+            }
         };
-        numbers.iter().zip(&are_same).enumerate().map(&mut intern).collect()
+        numbers.into_iter().zip(hashes).enumerate().map(intern).collect()
     }
 
     fn store(&mut self, row: RowBytes<'_>) -> u32 {

@@ -12,7 +12,7 @@ use tidemill_core::{Cut, Expression, FaultLog, Operator, Output, Rows};
 use tidemill_core::{SnapshotReader, SnapshotWriter, StateRows};
 
 use kind::{Alone, LEFT, RIGHT};
-use side::Side;
+use side::{Counted, Side};
 
 use super::input::multiply;
 use super::output::{Half, write_changes};
@@ -139,9 +139,13 @@ impl Join {
     pub fn new(spec: ChangingJoinSpec) -> Result<Self, Cause> {
         let keys = KeyTable::new(&spec.left, &spec.left_keys, spec.null_equals_null)?;
         keys.check_types(&spec.right, &spec.right_keys)?;
-        let counts_partners = |side| spec.residual.is_some() && spec.kind.alone(side) != Alone::Never;
-        let left = Side::new(&spec.left, &spec.left_keys, spec.left_changes, counts_partners(LEFT))?;
-        let right = Side::new(&spec.right, &spec.right_keys, spec.right_changes, counts_partners(RIGHT))?;
+        let is_asked = |side| spec.kind.alone(side) != Alone::Never;
+        let counted = |side| Counted {
+            keys: spec.residual.is_none() && is_asked(1 - side),
+            partners: spec.residual.is_some() && is_asked(side),
+        };
+        let left = Side::new(&spec.left, &spec.left_keys, spec.left_changes, counted(LEFT))?;
+        let right = Side::new(&spec.right, &spec.right_keys, spec.right_changes, counted(RIGHT))?;
         let marks = RowCodec::ordered(vec![(DataType::Boolean, SortOptions::default())])?;
         Ok(Join {
             pair_schema: joined_schema(&spec.left, &spec.right, JoinKind::Inner),

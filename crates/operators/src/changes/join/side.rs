@@ -27,17 +27,13 @@ struct Entry {
     weight: i64,
 }
 
-/// The rows of a key.
-#[derive(Clone, Copy, Debug)]
-struct Chain {
-    first: u32,
-    /// The number of rows, by weight: now, and at the end of the last cycle.
-    count: i64,
-    count_before: i64,
+/// The number of rows of a key, by weight: now, and at the end of the last cycle.
+#[derive(Clone, Copy, Debug, Default)]
+struct KeyCount {
+    now: i64,
+    before: i64,
     is_touched: bool,
 }
-
-const EMPTY: Chain = Chain { first: NONE, count: 0, count_before: 0, is_touched: false };
 
 /// How many rows of the other side match a row, by weight: now, and at the end of the last cycle.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,6 +52,15 @@ pub(super) struct Touched {
     pub before: i64,
 }
 
+/// What is counted beside the rows of a side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted {
+    /// The rows of each key: the other side's rows depend on whether there are any.
+    pub keys: bool,
+    /// The partners of each row: rows of one key have different ones, and it matters whether there are any.
+    pub partners: bool,
+}
+
 /// The rows of one side.
 #[derive(Debug)]
 pub(super) struct Side {
@@ -67,8 +72,14 @@ pub(super) struct Side {
     pub rows: RowTable,
     /// What comes in the current cycle.
     pub input: Input,
+    /// Whether its rows may go.
+    changes: bool,
     entries: Vec<Entry>,
-    chains: Vec<Chain>,
+    /// The first row of each key.
+    first: Vec<u32>,
+    /// The number of rows of each key; `None` if nobody asks. Beside the first rows, which are looked up for every row of the
+    /// other side, they would take the room of those in the processor's cache.
+    counts: Option<Vec<KeyCount>>,
     /// The number of keys that have rows.
     keys_used: usize,
     /// The partners of each row; `None` if nobody asks, or all rows of a key have the same.
@@ -79,12 +90,12 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// Makes a side without rows. `counts_partners`: rows of one key have different partners, which matter.
+    /// Makes a side without rows.
     pub fn new(
         schema: &SchemaRef,
         columns: &[usize],
         changes: bool,
-        counts_partners: bool,
+        counted: Counted,
     ) -> Result<Side, Cause> {
         Ok(Side {
             schema: SchemaRef::clone(schema),
@@ -93,10 +104,12 @@ impl Side {
             // Only rows that may go again are looked for.
             rows: if changes { RowTable::indexed() } else { RowTable::unindexed() },
             input: Input::new(schema, changes),
+            changes,
             entries: Vec::new(),
-            chains: Vec::new(),
+            first: Vec::new(),
+            counts: counted.keys.then(Vec::new),
             keys_used: 0,
-            partners: counts_partners.then(Vec::new),
+            partners: counted.partners.then(Vec::new),
             touched: Vec::new(),
             touched_keys: Vec::new(),
             touched_partners: Vec::new(),
@@ -108,7 +121,8 @@ impl Side {
         let partners = self.partners.as_ref().map_or(0, |partners| partners.capacity());
         self.rows.memory()
             + size_of::<Entry>() * self.entries.capacity()
-            + size_of::<Chain>() * self.chains.capacity()
+            + size_of::<u32>() * self.first.capacity()
+            + size_of::<KeyCount>() * self.counts.as_ref().map_or(0, Vec::capacity)
             + size_of::<Partners>() * partners
     }
 
@@ -122,7 +136,10 @@ impl Side {
     ) -> Result<(), Cause> {
         let numbers = keys.intern(&changes.rows, &self.columns)?;
         let encoded = self.codec.encode(changes.rows.columns())?;
-        self.chains.resize(keys.len(), EMPTY);
+        self.first.resize(keys.len(), NONE);
+        if let Some(counts) = &mut self.counts {
+            counts.resize(keys.len(), KeyCount::default());
+        }
         let interned = self.rows.intern_all(&encoded, changes.rows.num_rows());
         for (row, (interned, key)) in interned.into_iter().zip(numbers).enumerate() {
             self.change(interned, encoded.row(row), key, changes.weight(row))?;
@@ -157,12 +174,15 @@ impl Side {
             entry.weight = 0;
             report_missing(faults, &self.codec, &self.schema, self.rows.row(row), cycle);
         }
-        if entry.key != NO_KEY && entry.weight != before {
-            let chain = &mut self.chains[entry.key as usize];
-            if !std::mem::replace(&mut chain.is_touched, true) {
+        if let Some(counts) = &mut self.counts
+            && entry.key != NO_KEY
+            && entry.weight != before
+        {
+            let count = &mut counts[entry.key as usize];
+            if !std::mem::replace(&mut count.is_touched, true) {
                 self.touched_keys.push(entry.key);
             }
-            chain.count = add(chain.count, entry.weight - before)?;
+            count.now = add(count.now, entry.weight - before)?;
         }
         Ok(())
     }
@@ -171,11 +191,12 @@ impl Side {
     fn link(&mut self, row: u32, key: u32) {
         let mut entry = Entry { next: NONE, previous: NONE, key, touched: NONE, weight: 0 };
         if key != NO_KEY {
-            let chain = &mut self.chains[key as usize];
-            entry.next = std::mem::replace(&mut chain.first, row);
-            match entry.next {
-                NONE => self.keys_used += 1,
-                next => self.entries[next as usize].previous = row,
+            entry.next = std::mem::replace(&mut self.first[key as usize], row);
+            if entry.next == NONE {
+                self.keys_used += 1;
+            } else if self.changes {
+                // Only rows that go need the one before them.
+                self.entries[entry.next as usize].previous = row;
             }
         }
         if self.entries.len() == row as usize {
@@ -197,7 +218,7 @@ impl Side {
         if previous != NONE {
             self.entries[previous as usize].next = next;
         } else if key != NO_KEY {
-            self.chains[key as usize].first = next;
+            self.first[key as usize] = next;
             self.keys_used -= usize::from(next == NONE);
         }
     }
@@ -215,8 +236,8 @@ impl Side {
     /// The keys for which rows came or went, with the number of rows before and now.
     pub fn touched_keys(&self) -> impl Iterator<Item = (u32, i64, i64)> + '_ {
         self.touched_keys.iter().map(|key| {
-            let chain = &self.chains[*key as usize];
-            (*key, chain.count_before, chain.count)
+            let (before, now) = self.counts(*key);
+            (*key, before, now)
         })
     }
 
@@ -237,13 +258,14 @@ impl Side {
 
     /// The number of rows of a key, by weight: before the cycle, and now.
     pub fn counts(&self, key: u32) -> (i64, i64) {
-        self.chains.get(key as usize).map_or((0, 0), |chain| (chain.count_before, chain.count))
+        let count = self.counts.as_ref().and_then(|counts| counts.get(key as usize));
+        count.map_or((0, 0), |count| (count.before, count.now))
     }
 
     /// Returns the first row of a key, as [`entry`](Side::entry) does.
     #[inline]
     pub fn first(&self, key: u32) -> Option<(u32, i64, u32)> {
-        self.entry(self.chains.get(key as usize).map_or(NONE, |chain| chain.first))
+        self.entry(self.first.get(key as usize).copied().unwrap_or(NONE))
     }
 
     /// Returns a row with its weight, which is 0 if it goes in this cycle, and the next row of its key.
@@ -290,8 +312,10 @@ impl Side {
             }
         }
         for key in std::mem::take(&mut self.touched_keys) {
-            let chain = &mut self.chains[key as usize];
-            (chain.count_before, chain.is_touched) = (chain.count, false);
+            if let Some(counts) = &mut self.counts {
+                let count = &mut counts[key as usize];
+                (count.before, count.is_touched) = (count.now, false);
+            }
         }
         let mut gone = Vec::new();
         for Touched { row, .. } in std::mem::take(&mut self.touched) {
@@ -311,17 +335,23 @@ impl Side {
 
     /// Marks the keys that have rows.
     pub fn mark_keys(&self, is_used: &mut [bool]) {
-        for (chain, is_used) in self.chains.iter().zip(is_used) {
-            *is_used |= chain.first != NONE;
+        for (first, is_used) in self.first.iter().zip(is_used) {
+            *is_used |= *first != NONE;
         }
     }
 
     /// Gives the keys other numbers; those without rows have none.
     pub fn renumber_keys(&mut self, numbers: &[u32], count: usize) {
-        let chains = std::mem::take(&mut self.chains);
-        self.chains = vec![EMPTY; count];
-        for (chain, number) in chains.into_iter().zip(numbers).filter(|(_, number)| **number != NO_KEY) {
-            self.chains[*number as usize] = chain;
+        let kept = || numbers.iter().enumerate().filter(|(_, number)| **number != NO_KEY);
+        let first = std::mem::replace(&mut self.first, vec![NONE; count]);
+        for (old, number) in kept() {
+            self.first[*number as usize] = first.get(old).copied().unwrap_or(NONE);
+        }
+        if let Some(counts) = &mut self.counts {
+            let old_counts = std::mem::replace(counts, vec![KeyCount::default(); count]);
+            for (old, number) in kept() {
+                counts[*number as usize] = old_counts.get(old).copied().unwrap_or_default();
+            }
         }
         for row in self.rows.all() {
             let key = &mut self.entries[row as usize].key;
