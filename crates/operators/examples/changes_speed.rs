@@ -2,10 +2,10 @@
 //! that only grow where both can do the work.
 //!
 //! ```console
-//! $ cargo run --release -p tidemill-operators --example changes_speed [WORD]
+//! $ cargo run --release -p tidemill-operators --example changes_speed [WORD [KEYS]]
 //! ```
 //!
-//! Only lines with the word are measured. In a stream that changes, half of the rows come and the other half go again.
+//! Only lines with the word are measured, and only with this many keys. In a stream that changes, half of the rows come and the other half go again.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -35,7 +35,8 @@ type Made = Result<(Box<dyn Operator>, SchemaRef), Cause>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let word = std::env::args().nth(1).unwrap_or_default();
-    for keys in [1_000, 100_000] {
+    let only = std::env::args().nth(2).map(|keys| keys.parse()).transpose()?;
+    for keys in only.map_or(vec![1_000, 100_000], |keys| vec![keys]) {
         println!("-- {keys} keys, cycles of {CYCLE_ROWS} rows");
         aggregates(keys, &word)?;
         joins(keys, &word)?;
