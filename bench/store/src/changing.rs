@@ -49,16 +49,20 @@ impl Changing {
             Contents::Changes => [gone, come].concat(),
             _ => come.to_vec(),
         };
-        let mut rows = Traffic::reports(self.cars, &numbers);
+        let rows = Traffic::reports(self.cars, &numbers);
+        // Each car has one row, which not all of the traffic's have.
+        let cars = numbers.iter().map(|number| (number % self.cars) as i64);
+        let mut columns = rows.columns().to_vec();
+        columns[0] = Arc::new(Int64Array::from_iter_values(cars));
+        let mut fields = rows.schema().fields().to_vec();
         if self.contents == Contents::Changes {
             let weights = (0..numbers.len()).map(|at| if at < gone.len() { -1 } else { 1 });
             let weights: ArrayRef = Arc::new(Int64Array::from_iter_values(weights));
-            let mut fields = rows.schema().fields().to_vec();
             fields.push(Arc::new(weight_field()));
-            let columns = rows.columns().iter().cloned().chain([weights]).collect();
-            rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
-                .map_err(|error| Cause::bug(error.to_string()))?;
+            columns.push(weights);
         }
+        let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
+        let rows = rows.map_err(|error| Cause::bug(error.to_string()))?;
         let (start, used) = (Instant::now(), ThreadTime.now_ns());
         self.writer.append(self.cycle, &[rows])?;
         took.all += ThreadTime.now_ns() - used;
@@ -116,10 +120,13 @@ impl Changing {
         let found = self.reader.latest().select(&Selection::default())?.batches;
         let nanoseconds = ThreadTime.now_ns() - used;
         let numbers = found.iter().flat_map(|rows| rows.column(1).as_primitive::<Int64Type>().values());
-        let sum =
-            numbers.fold((0, 0_u64), |(count, sum), number| (count + 1, sum + mixed(*number as u64) / 4096));
-        let expected =
-            self.newest.iter().fold((0, 0), |(count, sum), number| (count + 1, sum + mixed(*number) / 4096));
+        let sum = numbers.fold((0_u64, 0_u64), |(count, sum), number| {
+            (count + 1, sum.wrapping_add(mixed(*number as u64)))
+        });
+        let expected = self
+            .newest
+            .iter()
+            .fold((0, 0_u64), |(count, sum), number| (count + 1, sum.wrapping_add(mixed(*number))));
         if sum != expected {
             return Err(Cause::bug(format!("the {:?} has other rows than it was given", self.contents)));
         }

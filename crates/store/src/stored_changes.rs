@@ -8,7 +8,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow_cast::display::array_value_to_string;
 use arrow_schema::FieldRef;
 use arrow_select::take::take_record_batch;
-use tidemill_core::Cause;
+use tidemill_core::{Cause, prefetch};
 
 use crate::changes::{ChangedRow, Changes, RowEquality, RowIndex, consolidated};
 use crate::chunk::{bytes_of, too_large};
@@ -91,7 +91,7 @@ impl StoreWriter {
         self.shared.memory.grow(bytes)
     }
 
-    /// The rows that are taken back: of copies those that came last.
+    /// Finds the rows that are taken back: of copies those that came last.
     fn find_taken(
         &self,
         equality: &RowEquality,
@@ -100,9 +100,13 @@ impl StoreWriter {
     ) -> Result<Vec<Taken>, Cause> {
         let Some(index) = &self.rows else { return Ok(Vec::new()) };
         let mut found = Vec::with_capacity(taken.len());
-        let are_last = self.are_last(index, equality, batches, taken)?;
-        for (changed, last) in taken.iter().zip(are_last) {
-            if let Some(number) = last.filter(|_| changed.count == 1) {
+        for (at, changed) in taken.iter().enumerate() {
+            if let Some(ahead) = taken.get(at + AHEAD) {
+                index.prefetch(ahead.hash);
+            }
+            // Whoever takes a row back has added it. So the only row with its hash is this one, and need not be compared.
+            if let Some(number) = index.only(changed.hash).filter(|_| changed.count == 1) {
+                self.fetch(number);
                 found.push(Taken { hash: changed.hash, number });
                 continue;
             }
@@ -125,36 +129,12 @@ impl StoreWriter {
         Ok(found)
     }
 
-    /// For each row the number of the last one with its hash, if that is equal to it. Column by column, so that the waits for the memory
-    /// of many rows overlap.
-    fn are_last(
-        &self,
-        index: &RowIndex,
-        equality: &RowEquality,
-        batches: &[RecordBatch],
-        taken: &[ChangedRow],
-    ) -> Result<Vec<Option<u64>>, Cause> {
-        let mut last = Vec::with_capacity(taken.len());
-        for (at, changed) in taken.iter().enumerate() {
-            if let Some(ahead) = taken.get(at + AHEAD) {
-                index.prefetch(ahead.hash);
-            }
-            last.push(index.newest(changed.hash));
+    /// Fetches the memory that says what has ended a row.
+    fn fetch(&self, number: u64) {
+        let chunk = self.chunks.find(number);
+        if let Some((chunk, table)) = chunk.and_then(|chunk| Some((chunk, chunk.table.as_ref()?))) {
+            prefetch::read(&table.ended[(number - chunk.first) as usize]);
         }
-        let mut pairs = Vec::with_capacity(taken.len());
-        for (changed, last) in taken.iter().zip(&mut last) {
-            let chunk = last.and_then(|number| self.chunks.find(number));
-            *last = last.filter(|_| chunk.is_some());
-            if let (Some(chunk), Some(number)) = (chunk, last) {
-                let row = (*number - chunk.first) as usize;
-                pairs.push(((&chunk.rows, row), (&batches[changed.batch as usize], changed.row as usize)));
-            }
-        }
-        let mut are_equal = equality.are_equal(&pairs)?.into_iter();
-        for last in &mut last {
-            *last = last.filter(|_| are_equal.next() == Some(true));
-        }
-        Ok(last)
     }
 
     fn missing(&self, batch: &RecordBatch, row: usize) -> Cause {
@@ -261,6 +241,8 @@ impl StoreWriter {
             if let Some(ahead) = keys.get(at + AHEAD) {
                 index.prefetch(*ahead);
             }
+            let sooner = keys.get(at + AHEAD / 2).and_then(|sooner| index.newest(*sooner));
+            sooner.inspect(|sooner| chunks.fetch_links(*sooner));
             index.set(*key, number, held, |before| chunks.link(number, before, oldest));
         }
     }
@@ -269,7 +251,9 @@ impl StoreWriter {
     /// change, few of them are looked at to find those that a version shows.
     fn pass_by(&mut self) {
         let chunks = &self.chunks;
-        for number in std::mem::take(&mut self.passed_by).iter().flat_map(|rows| rows.iter().copied()) {
+        let passed_by = std::mem::take(&mut self.passed_by).concat();
+        for (at, number) in passed_by.iter().copied().enumerate() {
+            passed_by.get(at + AHEAD).inspect(|ahead| chunks.fetch_links(**ahead));
             // What lies before a chunk that is gone is gone too.
             let Some(chunk) = chunks.find(number).filter(|chunk| !chunk.ahead.is_empty()) else { continue };
             // The last row of its key is passed by when another comes.
@@ -286,6 +270,15 @@ impl StoreWriter {
 }
 
 impl ChunkList {
+    /// Fetches the memory that says where a row of a changelog leads.
+    fn fetch_links(&self, number: u64) {
+        if let Some(chunk) = self.find(number).filter(|chunk| !chunk.ahead.is_empty()) {
+            let row = (number - chunk.first) as usize;
+            prefetch::read(&chunk.back[row]);
+            prefetch::read(&chunk.ahead[row]);
+        }
+    }
+
     /// Leads from a row of a changelog to the one before with the same key, and back. Rows that ended by the cycle `oldest` are left
     /// out.
     pub(crate) fn link(&self, number: u64, before: Option<u64>, oldest: u64) {

@@ -16,8 +16,6 @@ use arrow_row::{RowConverter, SortField};
 use arrow_schema::{ArrowError, DataType, Fields};
 use tidemill_core::Cause;
 
-/// A row of a batch.
-pub(crate) type Row<'a> = (&'a RecordBatch, usize);
 /// Whether a value of one column equals one of another.
 type IsEqual = fn(&dyn Array, usize, &dyn Array, usize) -> bool;
 /// Adds the values of a column to the hashes of its rows.
@@ -82,42 +80,27 @@ impl RowEquality {
     }
 
     /// Whether two rows are equal.
-    pub fn is_equal(&self, left: Row<'_>, right: Row<'_>) -> Result<bool, Cause> {
-        for (column, equality) in self.columns.iter().enumerate() {
-            if !equality.is_equal(column, left, right)? {
+    pub fn is_equal(
+        &self,
+        (left, left_row): (&RecordBatch, usize),
+        (right, right_row): (&RecordBatch, usize),
+    ) -> Result<bool, Cause> {
+        for ((equality, left), right) in self.columns.iter().zip(left.columns()).zip(right.columns()) {
+            let is_equal = match equality {
+                ColumnEquality::Plain { is_equal, .. } => {
+                    is_equal(left.as_ref(), left_row, right.as_ref(), right_row)
+                }
+                ColumnEquality::Encoded(converter) => {
+                    let left = encoded(converter, &left.slice(left_row, 1))?;
+                    let right = encoded(converter, &right.slice(right_row, 1))?;
+                    left.row(0).data() == right.row(0).data()
+                }
+            };
+            if !is_equal {
                 return Ok(false);
             }
         }
         Ok(true)
-    }
-
-    /// Whether the two rows of each pair are equal.
-    pub fn are_equal(&self, pairs: &[(Row<'_>, Row<'_>)]) -> Result<Vec<bool>, Cause> {
-        let mut are_equal = vec![true; pairs.len()];
-        for (column, equality) in self.columns.iter().enumerate() {
-            for (is_equal, (left, right)) in are_equal.iter_mut().zip(pairs) {
-                *is_equal &= equality.is_equal(column, *left, *right)?;
-            }
-        }
-        Ok(are_equal)
-    }
-}
-
-impl ColumnEquality {
-    /// Whether two rows are equal in this column.
-    fn is_equal(&self, column: usize, left: Row<'_>, right: Row<'_>) -> Result<bool, Cause> {
-        let (left_row, right_row) = (left.1, right.1);
-        let (left, right) = (left.0.column(column), right.0.column(column));
-        match self {
-            ColumnEquality::Plain { is_equal, .. } => {
-                Ok(is_equal(left.as_ref(), left_row, right.as_ref(), right_row))
-            }
-            ColumnEquality::Encoded(converter) => {
-                let left = encoded(converter, &left.slice(left_row, 1))?;
-                let right = encoded(converter, &right.slice(right_row, 1))?;
-                Ok(left.row(0).data() == right.row(0).data())
-            }
-        }
     }
 }
 
@@ -368,12 +351,13 @@ mod tests {
             let hashes = equality.hashes(&rows).unwrap();
             // In another batch, at another place.
             let behind = rows.slice(1, 3);
+            let hashes_behind = equality.hashes(&behind).unwrap();
             for (left, hash) in hashes.iter().enumerate() {
-                for right in 0..3 {
+                for (right, hash_behind) in hashes_behind.iter().enumerate() {
                     let expected = left == right + 1 || left == 0 && right == 0;
                     let is_equal = equality.is_equal((&rows, left), (&behind, right)).unwrap();
                     assert_eq!(is_equal, expected, "{left} and {} of {data_type}", right + 1);
-                    assert_eq!(*hash == equality.hashes(&behind).unwrap()[right], expected);
+                    assert_eq!(hash == hash_behind, expected, "{left} and {} of {data_type}", right + 1);
                 }
             }
         }

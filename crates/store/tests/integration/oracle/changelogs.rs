@@ -292,8 +292,10 @@ fn what_a_changelog_cannot_hold_is_refused() {
     let first = crate::oracle::cars::batch(&[Random(1).car(0)]);
     store.begin_with(&first).unwrap();
     assert_eq!(store.reader.latest().read().unwrap(), first);
+    let before = store.reader.latest();
     store.append(0, &[weighted(&[(Random(1).car(0), -1), (Random(2).car(0), 1)])]).unwrap();
     assert_eq!(cars_of(&[store.reader.latest().read().unwrap()]), [Random(2).car(0)]);
+    assert_eq!(before.read().unwrap(), first, "the version before the first cycle stays as it was");
     let mut divided = Store::new(&StoreConfig { fragments: Some(fragmentation(2, Some(1))), ..changes });
     assert!(divided.begin_with(&first).is_err());
 }
