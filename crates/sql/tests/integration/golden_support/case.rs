@@ -1,6 +1,7 @@
 //! A case as it is written in its file.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The head of a section.
 pub const HEAD: &str = "=== ";
@@ -20,6 +21,9 @@ pub struct Input {
     pub head: String,
     pub text: String,
 }
+
+/// How many folders there were.
+static FOLDERS: AtomicU32 = AtomicU32::new(0);
 
 impl Case {
     pub fn read(name: &str, text: &str) -> Case {
@@ -42,7 +46,10 @@ impl Case {
 
     /// Writes the inputs into a new folder.
     pub fn write_inputs(&self) -> Folder {
-        let path = std::env::temp_dir().join(format!("tidemill-golden-{}-{}", std::process::id(), self.name));
+        // Several tests of one process may have the same case.
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tidemill-golden-{}-{number}-{}", std::process::id(), self.name);
+        let path = std::env::temp_dir().join(name);
         let folder = Folder { path };
         folder.empty();
         for input in &self.inputs {
