@@ -55,3 +55,4 @@ mod support;
 mod trips;
 mod usage;
 mod view_files;
+mod weighted_rows;

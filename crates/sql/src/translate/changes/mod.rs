@@ -116,9 +116,10 @@ impl Translator {
 
     /// Makes a changelog of a relation whose rows only come. `columns` are computed from its rows; the last one is the weight.
     fn with_weights(&mut self, relation: Relation, schema: &DFSchema, columns: &[Expr]) -> Result<Relation> {
-        let own = Arc::clone(&relation.schema);
         let weighted = self.compute(relation, schema, &[], columns, None)?;
-        let stream = weighted.stream;
+        // The column of the weights keeps its name if nothing else is computed.
+        let own: Vec<usize> = (0..weighted.schema.fields().len() - 1).collect();
+        let (stream, own) = (weighted.stream, Arc::new(weighted.schema.project(&own)?));
         Ok(changing(weighted, stream, own))
     }
 }
