@@ -32,6 +32,7 @@ mod loaded_states;
 mod log;
 mod oracle;
 mod outages;
+mod passing_time;
 mod past_state;
 mod processes;
 mod reached_limits;

@@ -10,12 +10,12 @@ use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, Lo
 
 use super::columns::{schema_of, stream_schema, unique};
 use super::not_streaming::join_words;
-use super::{Relation, Role, Translator, as_column, is_static, read_static, refuse};
+use super::{Relation, Role, Translator, as_column, read_static, refuse};
 use crate::limit_reached::limit_reached;
 
 impl Translator {
     pub(super) fn lookup(&mut self, join: &Join) -> Result<Relation> {
-        let swapped = !is_static(&join.right);
+        let swapped = !self.is_read_once(&join.right);
         let (stream_plan, table_plan) =
             if swapped { (&join.right, &join.left) } else { (&join.left, &join.right) };
         let kind = match kind(join, swapped) {

@@ -242,9 +242,12 @@ pub(crate) fn with_now(expression: Expr, now: &Expr) -> Result<Transformed<Expr>
 
 /// Whether an expression reads the closing time of the cycle.
 pub(crate) fn reads_clock(expression: &Expr) -> Result<bool> {
-    expression.contains(|part| {
-        Ok(matches!(part, Expr::ScalarFunction(call) if [NOW, CURRENT_DATE, CURRENT_TIME].contains(&call.func.name())))
-    })
+    expression.contains(|part| Ok(is_clock(part)))
+}
+
+/// Whether an expression is the closing time of the cycle, or a part of it.
+pub(super) fn is_clock(part: &Expr) -> bool {
+    matches!(part, Expr::ScalarFunction(call) if [NOW, CURRENT_DATE, CURRENT_TIME].contains(&call.func.name()))
 }
 
 /// `tumble(time, size)` as a scalar function.

@@ -9,6 +9,7 @@ mod grouping_sets;
 mod join;
 mod ordered_aggregate;
 mod scalar_values;
+mod temporal_filter;
 mod top;
 mod union;
 mod weighted_rows;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::{Expr, SortExpr, lit};
+use datafusion::logical_expr::{Expr, Join, SortExpr, lit};
 use tidemill_engine::changes::WEIGHT;
 use tidemill_operators::changes::{Upserts, UpsertsSpec, changelog_schema};
 use tidemill_operators::top::OrderBy;
@@ -94,6 +95,21 @@ impl Translator {
             (0..schema.fields().len()).map(|index| column_at(&schema, index)).collect();
         columns.push(lit(1_i64).alias(WEIGHT));
         self.with_weights(relation, &schema, &columns)
+    }
+
+    /// The rows of a relation for which conditions hold, if some of them are on `now()` and to be kept true.
+    pub(super) fn filtered_while_true(
+        &mut self,
+        relation: &Relation,
+        schema: &DFSchema,
+        filters: &[Expr],
+    ) -> Result<Option<Relation>> {
+        temporal_filter::filtered_while_true(self, relation, schema, filters)
+    }
+
+    /// A join, if conditions on `now()` are to be kept true of its rows.
+    pub(super) fn join_while_true(&mut self, join: &Join) -> Result<Option<Relation>> {
+        temporal_filter::join_while_true(self, join)
     }
 
     /// Adds the columns by which rows are divided and ordered to a relation, behind its own, unless they are among them. Returns the
