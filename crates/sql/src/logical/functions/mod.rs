@@ -5,6 +5,7 @@ pub(super) mod durations;
 pub(super) mod field_names;
 pub(crate) mod fourier;
 pub(super) mod fourier_functions;
+pub(super) mod hop_starts;
 pub(super) mod json_functions;
 pub(super) mod json_texts;
 pub(super) mod matched_groups;

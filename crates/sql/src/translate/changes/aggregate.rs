@@ -9,11 +9,13 @@ use tidemill_operators::changes::{self, ChangingAggregateSpec, changelog_schema}
 use tidemill_operators::{AggregateCall, AggregateSpec};
 
 use super::changing;
+use super::open_windows::with_sessions;
 use super::ordered_aggregate::OrderedAggregate;
 use crate::translate::aggregate_functions::{
     Call, aggregate_call, aggregate_function, call_of, describe, has_order, place,
 };
 use crate::translate::columns::schema_of;
+use crate::translate::project::check_sessions;
 use crate::translate::{Relation, Translator, refuse, user};
 
 impl Translator {
@@ -24,8 +26,10 @@ impl Translator {
         (input, input_plan): (Relation, &LogicalPlan),
         filters: &[Expr],
     ) -> Result<Relation> {
+        check_sessions(&input, filters)?;
         let input = self.changelog(input)?;
         let schema = input_plan.schema();
+        let input = with_sessions(self, input, schema, &aggregate.group_expr)?;
         let mut wanted: Vec<Expr> = Vec::new();
         let keys: Vec<usize> =
             aggregate.group_expr.iter().map(|expression| place(&mut wanted, expression)).collect();

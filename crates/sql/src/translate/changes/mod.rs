@@ -7,6 +7,7 @@
 mod aggregate;
 mod grouping_sets;
 mod join;
+mod open_windows;
 mod ordered_aggregate;
 mod scalar_values;
 mod temporal_filter;
@@ -29,6 +30,7 @@ use tidemill_operators::top::OrderBy;
 use super::columns::order_of;
 use super::project::read_only_keys;
 use super::{Kind, Relation, Role, Translator, column_at, refuse, user};
+use crate::logical::WindowAssign;
 
 impl Translator {
     /// The relation as operators over changelogs read it: a stream stays as it is, because its rows only come. The upserts of a table
@@ -110,6 +112,11 @@ impl Translator {
     /// A join, if conditions on `now()` are to be kept true of its rows.
     pub(super) fn join_while_true(&mut self, join: &Join) -> Result<Option<Relation>> {
         temporal_filter::join_while_true(self, join)
+    }
+
+    /// The rows of a relation with the bounds of windows that nothing closes.
+    pub(super) fn open_windows(&mut self, assign: &WindowAssign) -> Result<Relation> {
+        open_windows::open_windows(self, assign)
     }
 
     /// Adds the columns by which rows are divided and ordered to a relation, behind its own, unless they are among them. Returns the
