@@ -47,8 +47,15 @@ fn sets_of(sets: &GroupingSet) -> Vec<Vec<Expr>> {
 
 /// The groups of one set, with the columns of all.
 fn groups_of(aggregate: &Aggregate, all: &[Expr], set: Vec<Expr>) -> Result<LogicalPlan> {
-    let groups = Aggregate::try_new(aggregate.input.clone(), set.clone(), aggregate.aggr_expr.clone())?;
-    let (schema, named) = (groups.schema.clone(), &aggregate.schema);
+    // All rows are one group, also if there is none.
+    let is_all = set.is_empty() && aggregate.aggr_expr.is_empty();
+    let groups = if is_all {
+        LogicalPlanBuilder::empty(true).build()?
+    } else {
+        let (input, results) = (aggregate.input.clone(), aggregate.aggr_expr.clone());
+        LogicalPlan::Aggregate(Aggregate::try_new(input, set.clone(), results)?)
+    };
+    let (schema, named) = (groups.schema().clone(), &aggregate.schema);
     let column = |place: usize| Expr::Column(Column::from(schema.qualified_field(place)));
     let name = |place: usize| format!("{place} {}", named.field(place).name());
     let mut missing = 0_u64;
@@ -69,5 +76,5 @@ fn groups_of(aggregate: &Aggregate, all: &[Expr], set: Vec<Expr>) -> Result<Logi
     let results = (0..aggregate.aggr_expr.len())
         .map(|index| column(set.len() + index).alias(name(all.len() + 1 + index)));
     columns.extend(results);
-    LogicalPlanBuilder::from(LogicalPlan::Aggregate(groups)).project(columns)?.build()
+    LogicalPlanBuilder::from(groups).project(columns)?.build()
 }
