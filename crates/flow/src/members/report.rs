@@ -21,7 +21,7 @@ pub(crate) struct Report {
     pub faults: Vec<Faults>,
     /// The plan's counts of rows that were left out.
     pub left_out: Vec<u64>,
-    /// The times of the clock for which the operators on its workers wait. They are no differences.
+    /// The times of the clock for which the operators on its workers wait. Unlike the rest, the times themselves.
     pub clock_timers: Vec<u64>,
 }
 
