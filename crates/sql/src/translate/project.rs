@@ -184,7 +184,7 @@ pub(super) fn read_only_keys(filters: &[Expr], keys: Option<&[usize]>, schema: &
 }
 
 /// The rows that exist determine the sessions, so a filter cannot come after they were assigned.
-pub(super) fn check_sessions(relation: &Relation, filters: &[Expr]) -> Result<()> {
+fn check_sessions(relation: &Relation, filters: &[Expr]) -> Result<()> {
     let pending = relation.roles.iter().filter_map(|role| role.window());
     let mut sessions = pending.filter(|window| window.size_ns().is_none() && !window.is_computed);
     if !filters.is_empty() && sessions.next().is_some() {

@@ -15,7 +15,6 @@ use crate::translate::aggregate_functions::{
     Call, aggregate_call, aggregate_function, call_of, describe, has_order, place,
 };
 use crate::translate::columns::schema_of;
-use crate::translate::project::check_sessions;
 use crate::translate::{Relation, Translator, refuse, user};
 
 impl Translator {
@@ -26,7 +25,6 @@ impl Translator {
         (input, input_plan): (Relation, &LogicalPlan),
         filters: &[Expr],
     ) -> Result<Relation> {
-        check_sessions(&input, filters)?;
         let input = self.changelog(input)?;
         let schema = input_plan.schema();
         let input = with_sessions(self, input, schema, &aggregate.group_expr)?;

@@ -1,7 +1,8 @@
 //! GROUPING SETS, ROLLUP and CUBE: an aggregate for each set, all of them together.
 
 use datafusion::common::{Column, Result, ScalarValue};
-use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder};
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder, lit};
 
 use crate::translate::columns::schema_of;
 use crate::translate::{Relation, Translator, refuse};
@@ -47,15 +48,11 @@ fn sets_of(sets: &GroupingSet) -> Vec<Vec<Expr>> {
 
 /// The groups of one set, with the columns of all.
 fn groups_of(aggregate: &Aggregate, all: &[Expr], set: Vec<Expr>) -> Result<LogicalPlan> {
-    // All rows are one group, also if there is none.
+    // All rows are one group, also if there is none and nothing is computed of it.
     let is_all = set.is_empty() && aggregate.aggr_expr.is_empty();
-    let groups = if is_all {
-        LogicalPlanBuilder::empty(true).build()?
-    } else {
-        let (input, results) = (aggregate.input.clone(), aggregate.aggr_expr.clone());
-        LogicalPlan::Aggregate(Aggregate::try_new(input, set.clone(), results)?)
-    };
-    let (schema, named) = (groups.schema().clone(), &aggregate.schema);
+    let results = if is_all { vec![count(lit(1_i64))] } else { aggregate.aggr_expr.clone() };
+    let groups = Aggregate::try_new(aggregate.input.clone(), set.clone(), results)?;
+    let (schema, named) = (groups.schema.clone(), &aggregate.schema);
     let column = |place: usize| Expr::Column(Column::from(schema.qualified_field(place)));
     let name = |place: usize| format!("{place} {}", named.field(place).name());
     let mut missing = 0_u64;
@@ -76,5 +73,5 @@ fn groups_of(aggregate: &Aggregate, all: &[Expr], set: Vec<Expr>) -> Result<Logi
     let results = (0..aggregate.aggr_expr.len())
         .map(|index| column(set.len() + index).alias(name(all.len() + 1 + index)));
     columns.extend(results);
-    LogicalPlanBuilder::from(groups).project(columns)?.build()
+    LogicalPlanBuilder::from(LogicalPlan::Aggregate(groups)).project(columns)?.build()
 }

@@ -70,7 +70,8 @@ fn open_sessions(translator: &mut Translator, assign: &WindowAssign, gap_ns: i64
     Ok(assigned)
 }
 
-/// The rows with the bounds of their sessions computed, if they are grouped by them: the rows of each group have their own.
+/// The rows with the bounds of their sessions computed, if they are grouped by them: the rows of each group have their own. Conditions apply
+/// behind it, to rows of sessions that are known.
 pub(super) fn with_sessions(
     translator: &mut Translator,
     relation: Relation,
