@@ -49,8 +49,9 @@ pub trait Operator: Send {
     /// An error stops the query. The report names operator, partition, cycle and cause.
     fn rows(&mut self, input: usize, rows: Rows<'_>, output: &mut Output) -> Result<(), Cause>;
 
-    /// The cycle's rows are complete. Called for partitions that had rows, and for those whose
-    /// [`next_timer`](Operator::next_timer) the watermark has reached.
+    /// The cycle's rows are complete. Called for partitions that had rows, for those whose
+    /// [`next_timer`](Operator::next_timer) the watermark has reached, and for those whose
+    /// [`next_clock_timer`](Operator::next_clock_timer) the closing time of the cycle has reached.
     ///
     /// # Errors
     /// As for [`rows`](Operator::rows).
@@ -61,6 +62,14 @@ pub trait Operator: Send {
     /// The event time from which on [`end_of_cycle`](Operator::end_of_cycle) must be called even in cycles without rows
     /// for this partition. The engine asks after each call.
     fn next_timer(&self) -> Option<i64> {
+        None
+    }
+
+    /// The closing time of a cycle, on the clock of the query, from which on [`end_of_cycle`](Operator::end_of_cycle) must be
+    /// called even without rows for this partition. At this time the engine closes a cycle if nothing else does. It asks after
+    /// each call. After a cycle, the next one must be later than the cycle's closing time. The plan must say that the operator
+    /// has such timers.
+    fn next_clock_timer(&self) -> Option<u64> {
         None
     }
 

@@ -47,6 +47,9 @@ pub struct OperatorPlan {
     pub outputs: Vec<SchemaRef>,
     /// The number of the stream process that it is part of; `None`: all workers share its partitions.
     pub stream_process: Option<usize>,
+    /// Whether it waits for times of the clock, see [`Operator::next_clock_timer`]. Then all cuts of its database concern the
+    /// query, so that which cycles it has depends on the cuts alone.
+    pub has_clock_timers: bool,
 }
 
 impl OperatorPlan {
@@ -65,6 +68,7 @@ impl OperatorPlan {
             inputs: Vec::new(),
             outputs: Vec::new(),
             stream_process: None,
+            has_clock_timers: false,
         }
     }
 
@@ -112,6 +116,13 @@ impl OperatorPlan {
         if let Some(input) = self.inputs.last_mut() {
             input.auto_split = Some(auto);
         }
+        self
+    }
+
+    /// Lets it wait for times of the clock.
+    #[must_use]
+    pub fn clock_timers(mut self) -> Self {
+        self.has_clock_timers = true;
         self
     }
 

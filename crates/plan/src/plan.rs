@@ -174,6 +174,11 @@ impl Plan {
         sources.into_iter().collect()
     }
 
+    /// Whether an operator waits for times of the clock.
+    pub fn has_clock_timers(&self) -> bool {
+        self.operators.iter().any(|operator| operator.has_clock_timers)
+    }
+
     /// The numbers of an input's columns in its stream.
     ///
     /// # Errors

@@ -96,7 +96,7 @@ impl Engine {
             let (cycle, closed_at_ns) = (cut.cycle, cut.closed_at_ns);
             log.has_snapshot(&folder.name, SnapshotStatus { cycle, closed_at_ns, bytes, took: None });
         }
-        let replay = QueryReplay::new(&log, own.clone(), after.as_ref());
+        let replay = QueryReplay::new(&log, own.clone(), after.as_ref(), plan.has_clock_timers());
         joined.given.goes_on_at(replay.next_cycle());
         let first_new = places.iter().map(|place| place.committed.map_or(0, |cycle| cycle + 1)).collect();
         let resume = Resume { after: after.clone(), replay: Vec::new(), sinks: first_new };

@@ -22,16 +22,23 @@ pub(super) struct QueryReplay {
     next: u64,
     /// The rows behind `last`; `None`: nothing was read from there on yet.
     rows: Option<Vec<SourceReplay>>,
+    /// Whether all cuts concern the query.
+    has_clock_timers: bool,
 }
 
 impl QueryReplay {
     /// From a cut of the query on; `None`: from the first cycle.
-    pub fn new(journal: &Arc<ClockJournal>, sources: Vec<SourceJournal>, after: Option<&Cut>) -> QueryReplay {
+    pub fn new(
+        journal: &Arc<ClockJournal>,
+        sources: Vec<SourceJournal>,
+        after: Option<&Cut>,
+        has_clock_timers: bool,
+    ) -> QueryReplay {
         let (next, last) = match after {
             Some(cut) => (cut.cycle + 1, cut.clone()),
             None => (0, of_marks(&Cut::first(), vec![SourceMark::START; sources.len()])),
         };
-        QueryReplay { cuts: journal.cuts().reader(), sources, last, next, rows: None }
+        QueryReplay { cuts: journal.cuts().reader(), sources, last, next, rows: None, has_clock_timers }
     }
 
     /// The next cycle that it looks at.
@@ -54,7 +61,7 @@ impl QueryReplay {
                 .ok_or_else(|| Cause::bug(format!("the cut of cycle {} was not logged", self.next)))?;
             self.next += 1;
             let cut = Cut { last: is_last, ..of_sources(&logged, &self.sources) };
-            if is_last || differs(&cut, &self.last) {
+            if is_last || self.has_clock_timers || differs(&cut, &self.last) {
                 let chunks = self.rows_up_to(&cut)?;
                 self.last.clone_from(&cut);
                 return Ok(Some(GivenCycle { cut, chunks }));

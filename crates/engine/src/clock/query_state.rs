@@ -11,6 +11,9 @@ use super::query_position::GivenNumbers;
 use super::query_replay::differs;
 use super::slice::Slice;
 
+/// The most cycles that a durable query has in memory.
+const CYCLES_MAX: usize = 4096;
+
 /// A cycle that a query has not taken.
 pub(super) struct QueuedCycle {
     /// The cut, for the query's sources.
@@ -36,6 +39,8 @@ pub(super) struct QueryState {
     pub failure: Option<Failure>,
     /// The last cut with which it has to do anything.
     pub last_cut: u64,
+    /// Whether all cuts concern it, because its operators wait for times of the clock.
+    pub has_clock_timers: bool,
     /// If it is durable.
     pub durable: Option<DurableState>,
 }
@@ -63,17 +68,27 @@ impl QueryState {
             given: GivenNumbers::default(),
             failure: None,
             last_cut: 0,
+            has_clock_timers: false,
             durable: None,
         }
     }
 
-    /// Gives it a cycle.
+    /// Gives it a cycle. Cycles that have no rows do not pile up before a query that takes none: a durable one will read them from the
+    /// journal, and no other is run again, so the last of several will do.
     pub fn give(&mut self, cycle: QueuedCycle) {
+        let is_empty = |cycle: &QueuedCycle| cycle.slices.iter().all(Option::is_none);
+        if self.durable.is_none() && is_empty(&cycle) && self.cycles.back().is_some_and(is_empty) {
+            self.cycles.pop_back();
+        }
         self.given.add(&cycle.cut);
         if let Some(durable) = &mut self.durable {
             durable.last = Some(cycle.cut.clone());
         }
+        let is_last = cycle.cut.last;
         self.cycles.push_back(cycle);
+        if self.cycles.len() > CYCLES_MAX && self.durable.is_some() && !is_last {
+            self.fall_back(false);
+        }
     }
 
     /// It was given a cycle from the journal, and looks at `next` next.
@@ -92,7 +107,7 @@ impl QueryState {
     /// could not be told from the journal.
     pub fn is_concerned(&self, cut: &Cut) -> bool {
         let last = self.durable.as_ref().and_then(|durable| durable.last.as_ref());
-        cut.last || last.is_none_or(|last| differs(cut, last))
+        cut.last || self.has_clock_timers || last.is_none_or(|last| differs(cut, last))
     }
 
     /// From here on it reads its cycles from the journal, as it is too far behind. If its sources `have_ended`, it ends once

@@ -135,7 +135,7 @@ impl ClockState {
         let mut wakers = Vec::new();
         for query in self.queries.values_mut().filter(|query| query.is_active) {
             let of_query: Vec<_> = query.sources.iter().map(|id| slices.get(id).cloned()).collect();
-            if of_query.iter().all(Option::is_none) {
+            if of_query.iter().all(Option::is_none) && !query.has_clock_timers {
                 continue;
             }
             if query.durable.is_some()

@@ -121,7 +121,9 @@ pub(super) fn join(
 ) -> Result<Joined, Cause> {
     let (query, given) = {
         let mut state = shared.lock();
-        let (query, of_query) = (state.new_id(), QueryState { durable, ..QueryState::new(policy) });
+        let has_clock_timers = plan.has_clock_timers();
+        let of_query = QueryState { durable, has_clock_timers, ..QueryState::new(policy) };
+        let query = state.new_id();
         let given = of_query.given.clone();
         state.queries.insert(query, of_query);
         (query, given)

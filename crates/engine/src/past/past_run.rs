@@ -264,5 +264,6 @@ fn cycles(
         in_past.push(SourceInPast { name: source.stream.clone(), in_cuts, end, rows, view });
     }
     let logged = inspect::cuts_from(&past.journal, after.map_or(0, |cut| cut.cycle + 1))?;
-    PastCycles::new((logged, last), past.is_of_database.then_some(begin), in_past)
+    let are_some_left_out = past.is_of_database && !plan.has_clock_timers();
+    PastCycles::new((logged, last), are_some_left_out.then_some(begin), in_past)
 }

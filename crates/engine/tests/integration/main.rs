@@ -4,6 +4,7 @@ mod batches;
 mod bounds;
 mod clock_jumps;
 mod clock_power_loss;
+mod clock_timers;
 mod crash;
 mod culprit;
 mod cuts;

@@ -36,6 +36,8 @@ enum Reason {
     Waited,
     Idle,
     Order,
+    /// An operator waits for this time.
+    Timer,
 }
 
 struct GatewayBuffer {
@@ -67,6 +69,8 @@ pub(crate) struct Cutter {
     first: usize,
     /// Cuts of an earlier run that are replayed before any new one.
     replay: Replay,
+    /// When the last cycle was closed.
+    closed_at_ns: Option<u64>,
     /// Whether credit was missing when a cycle was last due.
     stalled: bool,
     ended: bool,
@@ -107,6 +111,7 @@ impl Cutter {
             run_state,
             events_cut: 0,
             first: 0,
+            closed_at_ns: None,
             stalled: false,
             ended: false,
         }
@@ -210,9 +215,14 @@ impl Cutter {
         if all_ended || self.run_state.snapshots.is_due(self.events_cut + self.pending_events()) {
             return (Some(Reason::Order), None);
         }
+        let timer_ns = self.run_state.clock_timer_behind(self.closed_at_ns);
+        if timer_ns.is_some_and(|timer_ns| timer_ns <= now_ns) {
+            return (Some(Reason::Timer), None);
+        }
+        let until_timer_ns = timer_ns.map(|timer_ns| timer_ns - now_ns);
         let Some(oldest_ns) = self.oldest_arrival_ns() else {
             let reason = self.end_carries_time().then_some(Reason::Order);
-            return (reason, None);
+            return (reason, until_timer_ns);
         };
         let after =
             |wait: Duration| oldest_ns.saturating_add(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
@@ -227,7 +237,8 @@ impl Cutter {
             (_, Some(due_ns)) if due_ns <= now_ns => (Some(Reason::Waited), None),
             (idle_ns, waited_ns) => {
                 let due_ns = [idle_ns, waited_ns].into_iter().flatten().min();
-                (None, due_ns.map(|due_ns| due_ns - now_ns))
+                let until_due_ns = due_ns.map(|due_ns| due_ns - now_ns);
+                (None, until_due_ns.into_iter().chain(until_timer_ns).min())
             }
         }
     }
@@ -284,6 +295,7 @@ impl Cutter {
     fn introduce(&mut self, cut: Cut, arrivals: Arrivals, streams: Vec<SourceBatches>) -> Cycle {
         self.next_cycle += 1;
         self.ended = cut.last;
+        self.closed_at_ns = Some(cut.closed_at_ns);
         Cycle::begin(cut, arrivals, streams, &self.run_state)
     }
 
@@ -311,7 +323,7 @@ impl Cutter {
             Reason::Full => self.run_state.counters.add(Counter::CutsBySize, 1),
             Reason::Waited => self.run_state.counters.add(Counter::CutsByWait, 1),
             Reason::Idle => self.run_state.counters.add(Counter::CutsByIdle, 1),
-            Reason::Order => {}
+            Reason::Order | Reason::Timer => {}
         }
     }
 }

@@ -39,7 +39,7 @@ pub trait GivenCycles: Send {
     fn wake_by(&mut self, waker: Waker);
 
     /// The next cycle. The query asks only if it has credit for one more. It `is_idle` if nothing of it is in flight, and
-    /// `wants_cycle` if it waits for one even if that has no rows: for a snapshot.
+    /// `wants_cycle` if it waits for one even if that has no rows: for a snapshot, or because an operator waits for this time.
     ///
     /// # Errors
     /// Why no cycle comes any more.
@@ -54,6 +54,8 @@ pub(crate) struct CycleTaker {
     run_state: Arc<RunState>,
     next_cycle: u64,
     events: u64,
+    /// When the last cycle was closed.
+    closed_at_ns: Option<u64>,
     is_stalled: bool,
     has_ended: bool,
 }
@@ -68,7 +70,16 @@ impl CycleTaker {
         }));
         let streams = run_state.topology().plan.sources.iter().map(|source| source.streams.len()).collect();
         let next_cycle = run_state.first_cycle;
-        CycleTaker { given, streams, run_state, next_cycle, events: 0, is_stalled: false, has_ended: false }
+        CycleTaker {
+            given,
+            streams,
+            run_state,
+            next_cycle,
+            events: 0,
+            closed_at_ns: None,
+            is_stalled: false,
+            has_ended: false,
+        }
     }
 
     /// Takes the next cycle, if there is credit for it.
@@ -85,9 +96,15 @@ impl CycleTaker {
             return Ok(Decision::Wait(None));
         }
         let is_idle = self.run_state.progress.is_handed(self.next_cycle);
-        let wants_cycle = self.run_state.snapshots.is_due(self.events);
+        let (timer_ns, now_ns) =
+            (self.run_state.clock_timer_behind(self.closed_at_ns), self.run_state.clock.now_ns());
+        let is_timer_due = timer_ns.is_some_and(|timer_ns| timer_ns <= now_ns);
+        let wants_cycle = is_timer_due || self.run_state.snapshots.is_due(self.events);
         match self.given.next(is_idle, wants_cycle)? {
-            Given::Wait(wait_ns) => Ok(Decision::Wait(wait_ns)),
+            Given::Wait(wait_ns) => {
+                let until_timer_ns = timer_ns.map(|timer_ns| timer_ns.saturating_sub(now_ns));
+                Ok(Decision::Wait(wait_ns.into_iter().chain(until_timer_ns).min()))
+            }
             Given::Cycle(cycle) => Ok(Decision::Closed(Arc::new(self.introduce(cycle)))),
         }
     }
@@ -108,6 +125,7 @@ impl CycleTaker {
         cut.snapshot = snapshots.take_request(self.events) || (cut.last && snapshots.keeps_end());
         cut.splits = self.run_state.proposed_splits();
         (self.next_cycle, self.has_ended) = (cut.cycle + 1, cut.last);
+        self.closed_at_ns = Some(cut.closed_at_ns);
         Cycle::begin(cut, arrivals, streams, &self.run_state)
     }
 }

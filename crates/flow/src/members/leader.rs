@@ -232,8 +232,8 @@ impl Members {
                 self.run_state.wake_ups.are_ready(self.run_state.topology().layout.workers as usize)
             }
             ToLeader::Report(report) => {
-                let fits = report.add_to(&self.run_state);
-                if report.held_bytes < 0 {
+                let fits = report.add_to(&self.run_state, index);
+                if report.held_bytes < 0 || !report.clock_timers.is_empty() {
                     self.run_state.wake_ups.wake(0);
                 }
                 return fits;

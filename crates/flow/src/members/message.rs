@@ -131,6 +131,7 @@ impl ToLeader {
                 put_all(&mut to, &report.work, |to, value| to.u64(*value));
                 put_all(&mut to, &report.faults, put_faults);
                 put_all(&mut to, &report.left_out, |to, value| to.u64(*value));
+                put_all(&mut to, &report.clock_timers, |to, value| to.u64(*value));
             }
             ToLeader::Contribution { cycle, operator, watermark, partitions } => {
                 to.u8(4);
@@ -162,6 +163,7 @@ impl ToLeader {
                 work: take_all(from, SnapshotReader::u64)?,
                 faults: take_all(from, take_faults)?,
                 left_out: take_all(from, SnapshotReader::u64)?,
+                clock_timers: take_all(from, SnapshotReader::u64)?,
             })),
             4 => Ok(ToLeader::Contribution {
                 cycle: from.u64()?,
@@ -384,6 +386,7 @@ mod tests {
                 work: vec![3],
                 faults: vec![Faults { count: 9, samples: vec!["ä".into()], ..Faults::default() }],
                 left_out: vec![4],
+                clock_timers: vec![u64::MAX],
             }),
             ToLeader::Contribution { cycle: 7, operator: "x".into(), watermark: i64::MAX, partitions },
             ToLeader::Failed(Failure::Sink(sink)),

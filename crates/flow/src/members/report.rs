@@ -21,17 +21,20 @@ pub(crate) struct Report {
     pub faults: Vec<Faults>,
     /// The plan's counts of rows that were left out.
     pub left_out: Vec<u64>,
+    /// The times of the clock for which the operators on its workers wait. Unlike the rest, the times themselves.
+    pub clock_timers: Vec<u64>,
 }
 
 impl Report {
     fn now(run_state: &RunState) -> Report {
-        let left_out = &run_state.topology().plan.left_out;
+        let (left_out, layout) = (&run_state.topology().plan.left_out, run_state.topology().layout);
         Report {
             held_bytes: run_state.credit.held_bytes(),
             counters: Counter::ALL.iter().map(|counter| run_state.counters.get(*counter)).collect(),
             work: run_state.work.values(),
             faults: left_out.faults.iter().map(|log| log.read()).collect(),
             left_out: left_out.rows.iter().map(|rows| rows.load(Ordering::Relaxed)).collect(),
+            clock_timers: run_state.clock_timers.of_workers(layout.workers_of(layout.process as usize)),
         }
     }
 
@@ -58,16 +61,21 @@ impl Report {
             work: all(&self.work, &before.work),
             faults: self.faults.iter().enumerate().map(new_faults).collect(),
             left_out: all(&self.left_out, &before.left_out),
+            clock_timers: self.clock_timers.clone(),
         }
     }
 
-    /// Adds it to process 0's own counts; `false` if it does not match them.
-    pub fn add_to(&self, run_state: &RunState) -> bool {
+    /// Adds what a process has reported to process 0's own counts; `false` if it does not match them.
+    pub fn add_to(&self, run_state: &RunState, process: usize) -> bool {
         let left_out = &run_state.topology().plan.left_out;
         let fits = self.counters.len() == Counter::ALL.len()
             && self.faults.len() == left_out.faults.len()
             && self.left_out.len() == left_out.rows.len();
-        if !fits || !run_state.work.add_values(&self.work) {
+        let workers = run_state.topology().layout.workers_of(process);
+        if !fits
+            || !run_state.clock_timers.take_over(workers, &self.clock_timers)
+            || !run_state.work.add_values(&self.work)
+        {
             return false;
         }
         for (counter, amount) in Counter::ALL.iter().zip(&self.counters) {

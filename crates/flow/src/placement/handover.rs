@@ -8,11 +8,12 @@ use tidemill_core::Operator;
 use timely::scheduling::SyncActivator;
 
 use crate::panics::guard;
+use crate::placement::timers::Timers;
 
 /// A partition on its way: its instance, with what is known of it.
 pub(crate) struct MovedPartition {
     pub instance: Box<dyn Operator>,
-    pub timer: Option<i64>,
+    pub timers: Timers,
     /// The bytes that its state took when it was last asked, and those of the rows since.
     pub state_bytes: u64,
     pub given_bytes: u64,

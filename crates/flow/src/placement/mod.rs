@@ -9,3 +9,4 @@ pub(crate) mod handover;
 pub(crate) mod partition_costs;
 pub(crate) mod placements;
 pub(crate) mod rebalancing;
+pub(crate) mod timers;

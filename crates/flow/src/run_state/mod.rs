@@ -1,6 +1,7 @@
 //! The state that the threads of a run share: counters, credit, progress, failure, snapshots, split plans, placements. Touched per
 //! cycle, never per event.
 
+pub(crate) mod clock_timers;
 pub(crate) mod costs;
 pub(crate) mod credit;
 pub(crate) mod cycle_costs;
@@ -31,6 +32,7 @@ use tidemill_core::{Cut, MemoryAccount, MemoryBudget, SplitChange};
 use tidemill_plan::Limits;
 use tidemill_realtime::{Member, PoolError, PoolQuery, Role, TakenIn};
 
+use self::clock_timers::ClockTimers;
 use self::costs::CostMeter;
 use self::credit::Credit;
 use self::failure::{FirstFailure, Stopper};
@@ -63,6 +65,7 @@ pub(crate) struct RunState {
     pub placements: Placements,
     pub handover: Handover,
     pub work: WorkTable,
+    pub clock_timers: ClockTimers,
     /// Where the threads of this run belong.
     pub pool: Option<PoolQuery>,
     pub misses: Misses,
@@ -109,6 +112,7 @@ impl RunState {
             placements: Placements::new(topology),
             handover: Handover::new(topology.plan.operators.len(), topology.workers),
             work: WorkTable::new(topology),
+            clock_timers: ClockTimers::new(topology),
             pool: None,
             misses: Misses::default(),
             costs: CostMeter::new(&topology.plan),
@@ -234,6 +238,19 @@ impl RunState {
             self.misses.note(late, self.pool.as_ref());
         }
         self.wake_ups.wake(0);
+    }
+
+    /// An operator on a worker must be called in the first cycle that is closed at this time or later.
+    pub fn set_clock_timer(&self, operator: usize, worker: u32, timer_ns: Option<u64>) {
+        if self.clock_timers.set(operator, worker, timer_ns) {
+            self.wake_ups.wake(0);
+        }
+    }
+
+    /// When a cycle is to be closed for the operators, behind one that was closed at `closed_at_ns`: the cycle in flight is
+    /// already for what was due until then.
+    pub fn clock_timer_behind(&self, closed_at_ns: Option<u64>) -> Option<u64> {
+        self.clock_timers.next_behind(closed_at_ns)
     }
 
     // Snapshots.

@@ -62,6 +62,7 @@ pub(crate) fn build<'scope>(
     let sources = topology.plan.sources_of_operator(operator);
     let meter = StateMeter::new(run_state, operator, partitions.len());
     let table = PartitionTable::new(plan, partitions, sources, state, meter)?;
+    run_state.set_clock_timer(operator, *worker as u32, table.next_clock_timer());
     let outlets =
         Outlets::new(topology, Producer::Operator(operator), plan.outputs.len(), *worker, run_state)?;
     let mut builder = OperatorBuilder::new(plan.name.clone(), scope);
@@ -155,6 +156,7 @@ impl OperatorStage {
         self.output.limit_bytes(memory.left(), memory.limit());
         let costs = (&self.run_state.placements.costs, self.operator);
         self.table.run_cycle(&in_flight.cut, &inputs, &mut self.output, costs)?;
+        self.run_state.set_clock_timer(self.operator, self.worker, self.table.next_clock_timer());
         self.run_state.credit.release(held_bytes);
         if in_flight.cut.snapshot {
             let states = self.table.snapshot(in_flight.cut.cycle)?;

@@ -12,6 +12,7 @@ use tidemill_plan::OperatorPlan;
 use crate::panics::guard;
 use crate::placement::handover::MovedPartition;
 use crate::placement::partition_costs::{CallTimes, PartitionCosts};
+use crate::placement::timers::Timers;
 use crate::stages::state_meter::StateMeter;
 
 /// How many calls ahead an operator learns what comes.
@@ -24,7 +25,7 @@ pub(crate) struct PartitionTable {
     instances: Vec<Box<dyn Operator>>,
     /// The instance of each logical partition on this worker.
     instance_of: Vec<u32>,
-    timers: Vec<Option<i64>>,
+    timers: Vec<Timers>,
     /// The sources of the rows, and the largest watermark seen.
     sources: Vec<usize>,
     watermark: i64,
@@ -64,9 +65,9 @@ impl PartitionTable {
         let mut timers = Vec::with_capacity(partitions.len());
         for partition in partitions {
             let made = guard(|| make_instance(plan, *partition, state));
-            let (instance, timer) = made.map_err(|cause| error(&plan.name, *partition, 0, cause))?;
+            let instance = made.map_err(|cause| error(&plan.name, *partition, 0, cause))?;
+            timers.push(Timers::of(instance.as_ref()));
             instances.push(instance);
-            timers.push(timer);
         }
         meter.read_all(&instances);
         let mut table = PartitionTable {
@@ -88,10 +89,10 @@ impl PartitionTable {
     pub fn release(&mut self, partition: u32) -> Option<MovedPartition> {
         let index = self.partitions.binary_search(&partition).ok()?;
         self.partitions.remove(index);
-        let (instance, timer) = (self.instances.remove(index), self.timers.remove(index));
+        let (instance, timers) = (self.instances.remove(index), self.timers.remove(index));
         let (state_bytes, given_bytes) = self.meter.release(index);
         self.number_instances();
-        Some(MovedPartition { instance, timer, state_bytes, given_bytes })
+        Some(MovedPartition { instance, timers, state_bytes, given_bytes })
     }
 
     /// Takes in a partition that another worker has held.
@@ -99,7 +100,7 @@ impl PartitionTable {
         let index = self.partitions.partition_point(|own| *own < partition);
         self.partitions.insert(index, partition);
         self.instances.insert(index, moved.instance);
-        self.timers.insert(index, moved.timer);
+        self.timers.insert(index, moved.timers);
         self.meter.accept(index, (moved.state_bytes, moved.given_bytes));
         self.number_instances();
     }
@@ -120,7 +121,7 @@ impl PartitionTable {
         costs: (&PartitionCosts, usize),
     ) -> Result<(), OperatorError> {
         self.watermark = self.watermark.max(cut.watermark_of(self.sources.iter().copied()));
-        self.list_calls(inputs);
+        self.list_calls(cut, inputs);
         self.meter.begin_cycle(inputs, &self.instances);
         let mut instance = 0;
         let rows = self.calls.iter().map(|call| u64::from(call.rows())).sum();
@@ -147,7 +148,7 @@ impl PartitionTable {
         events.into_iter().take(OperatorError::EVENTS_MAX).collect()
     }
 
-    fn list_calls(&mut self, inputs: &[Vec<PartitionedBatch>]) {
+    fn list_calls(&mut self, cut: &Cut, inputs: &[Vec<PartitionedBatch>]) {
         self.calls.clear();
         for (input, batches) in inputs.iter().enumerate() {
             for (index, batch) in batches.iter().enumerate() {
@@ -163,8 +164,8 @@ impl PartitionTable {
                 }
             }
         }
-        for (instance, timer) in self.timers.iter().enumerate() {
-            if timer.is_some_and(|due| due <= self.watermark) {
+        for (instance, timers) in self.timers.iter().enumerate() {
+            if timers.are_due(self.watermark, cut.closed_at_ns) {
                 let instance = instance as u32;
                 self.calls.push(Call { instance, input: 0, batch: 0, start: 0, end: 0, shared_rows: 0 });
             }
@@ -199,7 +200,7 @@ impl PartitionTable {
             }
             if self.calls.get(index + 1).is_none_or(|next| next.instance != call.instance) {
                 self.instances[instance].end_of_cycle(cut, output)?;
-                self.timers[instance] = self.instances[instance].next_timer();
+                self.timers[instance] = Timers::of(self.instances[instance].as_ref());
                 self.meter.read_if_due(instance, self.instances[instance].as_ref())?;
                 times.iter_mut().for_each(|times| times.end(self.partitions[instance]));
             }
@@ -210,6 +211,11 @@ impl PartitionTable {
     /// The largest event time with which timers were compared.
     pub fn watermark(&self) -> i64 {
         self.watermark
+    }
+
+    /// The closing time from which on one of the instances must be called.
+    pub fn next_clock_timer(&self) -> Option<u64> {
+        self.timers.iter().filter_map(|timers| timers.clock_ns).min()
     }
 
     /// The state of all instances at the end of a cycle.
@@ -227,18 +233,17 @@ impl PartitionTable {
     }
 }
 
-/// An instance with its state, if there is one, and its first timer.
+/// An instance with its state, if there is one.
 fn make_instance(
     plan: &OperatorPlan,
     partition: u32,
     state: Option<&dyn StateSource>,
-) -> Result<(Box<dyn Operator>, Option<i64>), Cause> {
+) -> Result<Box<dyn Operator>, Cause> {
     let mut instance = (plan.factory)(partition);
     if let Some(bytes) = state.and_then(|state| plan.find(|name| state.partition(name, partition))) {
         instance.restore(&mut SnapshotReader::new(&bytes)?)?;
     }
-    let timer = instance.next_timer();
-    Ok((instance, timer))
+    Ok(instance)
 }
 
 fn error(operator: &str, partition: u32, cycle: u64, cause: Cause) -> OperatorError {

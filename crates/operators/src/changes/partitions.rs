@@ -232,6 +232,31 @@ impl Partitions {
         }
     }
 
+    /// Takes out the rows of a partition up to a place in the order, given by its values. Returns their columns, and how many
+    /// times each was there.
+    pub fn take_up_to(&mut self, group: u32, last: &[ArrayRef]) -> Result<(Vec<ArrayRef>, Vec<i64>), Cause> {
+        let encoded = self.orders.encode(last)?;
+        let last = encoded.row(0).identity;
+        let due = self.of(group).take_while(|(place, _)| place.order() <= last);
+        let due: Vec<(Box<[u8]>, i64)> =
+            due.map(|(place, weight)| (Box::from(place.bytes()), weight)).collect();
+        let spellings = due.iter().map(|(place, _)| self.spelling(group, Place(place)));
+        let columns = self.codec.decode(spellings)?;
+        let weights = due.iter().map(|(_, weight)| *weight).collect();
+        for (place, weight) in due {
+            self.rows.add(group, &place, -weight);
+            self.counts[group as usize] -= 1;
+            self.spellings.remove(&(group, place));
+        }
+        Ok((columns, weights))
+    }
+
+    /// Returns the values by which the first row of a partition is ordered; `None` if it has no rows.
+    pub fn first_order(&self, group: u32) -> Result<Option<Vec<ArrayRef>>, Cause> {
+        let first = self.of(group).next();
+        first.map(|(place, _)| self.orders.decode(std::iter::once(place.order()))).transpose()
+    }
+
     /// Returns the rows of a partition in order, with how many times each is there.
     pub fn of(&self, group: u32) -> impl Iterator<Item = (Place<'_>, i64)> {
         self.rows.of(group).map(|(place, weight)| (Place(place), weight))

@@ -6,7 +6,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable};
 
 use crate::logical::Provider;
 use crate::relations::source_changes::SourceChanges;
-use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind};
+use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind, OptionValues};
 use crate::statement::{CreateSource, Options, Statement};
 use crate::text::TextError;
 use crate::translate::WEIGHT_COLUMN;
@@ -33,12 +33,12 @@ pub(super) const DELETED: OptionDefinition = OptionDefinition::new(
 /// What the rows of a source mean that has these columns; `None`: each is one more.
 pub(super) fn source_changes(
     create: &CreateSource,
-    options: &Options,
+    values: &OptionValues<'_>,
     schema: &SchemaRef,
     (statement, provider): (&Statement, &Provider<'_>),
 ) -> Result<Option<SourceChanges>, TextError> {
-    let changes = options.text(CHANGES.name)?.unwrap_or("append");
-    if changes != "upsert" && options.get(DELETED.name).is_some() {
+    let (options, changes) = (values.given(), values.required_text(CHANGES.name));
+    if changes != "upsert" && values.is_given(DELETED.name) {
         let error =
             options.error_at_name(DELETED.name, "only rows that replace others by key can also delete them");
         return Err(error.with_hint("add changes = 'upsert' and a PRIMARY KEY, or remove it"));
@@ -49,7 +49,7 @@ pub(super) fn source_changes(
             Err(error.with_hint("declare it: PRIMARY KEY (column)"))
         }
         "upsert" => {
-            let deleted = options.text(DELETED.name)?;
+            let deleted = values.text(DELETED.name);
             let deleted =
                 deleted.map(|text| condition(text, options, schema, (statement, provider))).transpose()?;
             Ok(Some(SourceChanges::Upsert { deleted }))

@@ -134,7 +134,7 @@ fn define(
     let letters = letters.filter(|_| durable.is_none() || settings.replay.is_none());
     let waits_max = opened.waits_max();
     let schema = Arc::new(Schema::new(schema));
-    let changes = source_changes(create, options, &schema, (statement, provider))?;
+    let changes = source_changes(create, &values, &schema, (statement, provider))?;
     let definition = SourceDefinition {
         name: create.name.value.clone(),
         raw: opened.columns,

@@ -3,6 +3,6 @@
 pub(crate) mod compiled;
 pub(crate) mod dictionary;
 pub(crate) mod filter_project;
-pub(crate) mod pair_condition;
+pub(crate) mod or_null;
 pub(crate) mod unnested;
 pub(crate) mod window_function;

@@ -8,6 +8,7 @@ mod expression_type;
 mod finite;
 pub(crate) mod functions;
 mod limits;
+mod moments;
 mod names;
 mod nodes;
 mod optimize;
@@ -23,9 +24,11 @@ mod unary;
 pub(crate) use batch::{for_batch, with_distinct_keys};
 pub(crate) use casts::text_casts::{is_read as is_read_of_text, values_of_texts};
 pub(crate) use casts::time_casts::check_numbers;
-pub(crate) use clock_conditions::check_clock_conditions;
+pub(crate) use clock_conditions::{check_clock_conditions, check_clock_filters};
 pub(crate) use datafusion_repairs::floats::{as_key, with_one_nan_in};
+pub(crate) use datafusion_repairs::interval_lengths::without_lengths;
 pub(crate) use finite::is_finite;
+pub(crate) use functions::hop_starts::hop_starts;
 pub(crate) use functions::place_functions::{number_arguments, points, with_point};
 pub(crate) use functions::{
     Functions, WINDOW_START, interval_ns, length_ns, reads_clock, window_start, with_now,
@@ -33,6 +36,7 @@ pub(crate) use functions::{
 pub(crate) use limits::bounded_functions::{BATCH_BYTES_MAX, too_much_at_once};
 pub(crate) use limits::bounded_operators::with_bounds_in;
 pub(crate) use limits::constant_checks::check_constants;
+pub(crate) use moments::{KEPT_TRUE, moments};
 pub(crate) use names::{header, same_name, shown, shown_rows, shown_text};
 pub(crate) use nodes::adaptive_regions::RegionsNode;
 pub(crate) use nodes::as_of_the_row::AsOfTheRow;

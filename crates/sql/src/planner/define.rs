@@ -12,7 +12,7 @@ use super::journaled_types::as_journaled;
 use super::{Planner, Reply, max_latency, select_all};
 use crate::catalog::SinkEntry;
 use crate::connectors;
-use crate::logical::{Key, LastOfKey, check_clock_conditions, shown, with_point};
+use crate::logical::{Key, LastOfKey, shown, with_point};
 use crate::query::prepared::{Output, Prepared, QueryContext};
 use crate::query::retained::{self, VIEW_OPTIONS};
 use crate::relations::named_relations::{Materialized, Relation, ViewDefinition};
@@ -151,7 +151,6 @@ impl Planner {
         let plan = self.plan(&create.query, statement)?;
         check_names(&create.name, &plan, statement)?;
         let mut output = self.checked_output(&plan, statement)?;
-        check_clock_conditions(&plan).map_err(|error| self.text_error(&error, statement))?;
         // The key is part of the view, so that it means the same before the pipeline runs, in it, and afterwards.
         let stored = match view_key(create, &output, statement)? {
             Some(key) => {
@@ -213,13 +212,8 @@ impl Planner {
         let plan = self.plan(query, statement)?;
         let check = [("check".into(), plan.clone())];
         let check = (&check[..], &[takes][..]);
-        let prepared = Prepared::together("check", check, QueryContext::of_check(&self.settings), false)
+        Prepared::together("check", check, QueryContext::of_check(&self.settings), false)
             .map_err(|error| self.text_error(&error, statement))?;
-        // A sink gets each row when it passes; only what changes would have to take it back.
-        let changes = prepared.outputs[0].table_key.is_some() || takes.changes();
-        if changes && !prepared.is_finite() {
-            check_clock_conditions(&plan).map_err(|error| self.text_error(&error, statement))?;
-        }
         Ok(plan)
     }
 

@@ -45,13 +45,12 @@ impl Planner {
         // What is kept is planned as it runs; its rows are shown as they come, if they are.
         let kept =
             |planner: &Planner, query: &ast::Query, bound, takes: Takes| -> Result<Prepared, TextError> {
-                if analyze || !takes.changes() {
-                    return prepare(planner, query, bound);
-                }
                 let queries = [("query".to_owned(), planner.plan(query, explained)?)];
                 let context = QueryContext::new(&planner.settings, bound, Vec::new());
-                Prepared::together("query", (&queries, &[takes]), context, false)
-                    .map_err(|error| planner.text_error(&error, explained))
+                // What CREATE refuses is refused here, too.
+                let kept = Prepared::together("query", (&queries, &[takes]), context, false)
+                    .map_err(|error| planner.text_error(&error, explained))?;
+                if takes.changes() { Ok(kept) } else { prepare(planner, query, bound) }
             };
         let prepared = match &explained.kind {
             StatementKind::Query(query, options) => {

@@ -9,7 +9,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{FetchType, LogicalPlan, SkipType};
 use tidemill_engine::{CyclePolicy, FaultLog, MemoryBudget, Plan};
 
-use crate::logical::{header, is_finite};
+use crate::logical::{check_clock_conditions, header, is_finite};
 use crate::query::divided_query::DividedQuery;
 use crate::query::real_time::RealTime;
 use crate::query::unselected_key::WithKey;
@@ -121,7 +121,14 @@ impl Prepared {
         ends_with_error: bool,
     ) -> Result<Prepared> {
         let (dataflow, outputs) = translated(name, (queries, takes), &context, ends_with_error)?;
-        Ok(Prepared::new(dataflow, outputs, Answer::Rows, context))
+        let prepared = Prepared::new(dataflow, outputs, Answer::Rows, context);
+        // A row is written when it passes; only what is replaced by key would have to be taken back.
+        for (((_, query), takes), output) in queries.iter().zip(takes).zip(&prepared.outputs) {
+            if !takes.changes() && output.table_key.is_some() && !prepared.is_finite() {
+                check_clock_conditions(query)?;
+            }
+        }
+        Ok(prepared)
     }
 
     /// One query whose rows are shown. Over input that ends, the parts that cannot stream are answered at the end.

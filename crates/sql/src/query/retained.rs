@@ -37,22 +37,7 @@ pub(crate) fn read(
     statement: &Statement,
 ) -> Result<Retained, TextError> {
     let columns = |name: &str| columns(options, name, &output.schema);
-    for name in ["retain", "retain_bytes"].into_iter().filter(|_| output.is_changing) {
-        if options.get(name).is_some() {
-            let error = options.error_at_name(name, "the rows of this view come and go by themselves");
-            return Err(error.with_hint("remove it"));
-        }
-    }
-    let is_table = output.table_key.is_some();
-    for name in ["retain", "retain_bytes", "key"].into_iter().filter(|_| is_table) {
-        if options.get(name).is_some() {
-            let error = options.error_at_name(name, "this view keeps the last row of each key");
-            return Err(error.with_hint(match name {
-                "key" => "remove it: the rows of such a view are found by their key anyway",
-                _ => "remove it, or keep all rows of a stream: CREATE MATERIALIZED VIEW name AS SELECT * FROM stream",
-            }));
-        }
-    }
+    refuse_useless(options, output)?;
     let time_column = match columns("time")?.as_deref() {
         None => output.event_time,
         Some([column]) => Some(*column),
@@ -115,6 +100,27 @@ pub(crate) fn read(
         options.error(place.unwrap_or("retain"), cause.message.as_ref())
     })?;
     Ok(retained)
+}
+
+/// Refuses options that say what a view has anyway.
+fn refuse_useless(options: &Options, output: &Output) -> Result<(), TextError> {
+    const ALL_ROWS: &str =
+        "remove it, or keep all rows of a stream: CREATE MATERIALIZED VIEW name AS SELECT * FROM stream";
+    const OF_CHANGES: (&str, &str) = ("the rows of this view come and go by themselves", "remove it");
+    const OF_KEY: &str = "this view keeps the last row of each key";
+    let useless = match &output.table_key {
+        None if output.is_changing => vec![("retain", OF_CHANGES), ("retain_bytes", OF_CHANGES)],
+        None => Vec::new(),
+        Some(_) => vec![
+            ("retain", (OF_KEY, ALL_ROWS)),
+            ("retain_bytes", (OF_KEY, ALL_ROWS)),
+            ("key", (OF_KEY, "remove it: the rows of such a view are found by their key anyway")),
+        ],
+    };
+    match useless.into_iter().find(|(name, _)| options.get(name).is_some()) {
+        None => Ok(()),
+        Some((name, (reason, way_out))) => Err(options.error_at_name(name, reason).with_hint(way_out)),
+    }
 }
 
 /// The columns that an option names: `'x, y'`.

@@ -18,7 +18,7 @@ use super::columns::{schema_of, stream_schema};
 use super::count_windows::is_by_count;
 use super::empty_windows::{check_windows_kept, of_written_windows};
 use super::{Kind, Relation, Role, Translator, Window, as_column, column_at, refuse, user};
-use crate::logical::{WINDOW_START, WindowKind};
+use crate::logical::{WINDOW_START, WindowKind, check_clock_filters, reads_clock};
 
 /// How an aggregation is windowed.
 #[derive(Clone, Copy, Debug)]
@@ -55,11 +55,17 @@ impl Translator {
             return self.grouping_sets(aggregate, sets);
         }
         let (filters, input_plan) = match aggregate.input.as_ref() {
-            LogicalPlan::Filter(filter) => (vec![filter.predicate.clone()], filter.input.as_ref()),
+            // Behind a condition on the clock, rows come and go.
+            LogicalPlan::Filter(filter) if !(self.takes_changes && reads_clock(&filter.predicate)?) => {
+                (vec![filter.predicate.clone()], filter.input.as_ref())
+            }
             other => (Vec::new(), other),
         };
         let schema = input_plan.schema();
         let input = self.relation(input_plan)?;
+        if self.takes_changes {
+            check_clock_filters(&aggregate.aggr_expr)?;
+        }
         if aggregate.group_expr.iter().any(|group| matches!(group, Expr::GroupingSet(_))) {
             return Err(refuse(
                 "GROUPING SETS, CUBE and ROLLUP are not supported on streams",

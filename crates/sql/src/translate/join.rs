@@ -18,9 +18,9 @@ use super::not_streaming::join_words;
 use super::relation::merge_sources;
 use super::static_table::could_be_static;
 use super::time_bound::{TimeBound, time_bound};
-use super::{Kind, Relation, Role, Translator, Window, as_column, column_at, is_static, refuse};
+use super::{Kind, Relation, Role, Translator, Window, as_column, column_at, refuse};
 use crate::expressions::compiled::Compiled;
-use crate::expressions::pair_condition::PairCondition;
+use crate::expressions::or_null::OrNull;
 
 /// A side of a join with its keys as columns.
 pub(super) struct Side {
@@ -32,12 +32,18 @@ pub(super) struct Side {
 
 impl Translator {
     pub(super) fn join(&mut self, join: &Join) -> Result<Relation> {
+        if let Some(joined) = self.join_while_true(join)? {
+            return Ok(joined);
+        }
         if join.null_equality == NullEquality::NullEqualsNull {
-            let refusal =
-                refuse("a join in which NULL equals NULL has rows that change later", KEEP_UP_TO_DATE);
+            let refusal = refuse(
+                "a join in which NULL equals NULL, or a subquery that depends on the outer row, has rows that change \
+                 later",
+                KEEP_UP_TO_DATE,
+            );
             return self.changing_join_or(join, refusal);
         }
-        if is_static(&join.right) || is_static(&join.left) {
+        if self.is_read_once(&join.right) || self.is_read_once(&join.left) {
             return self.lookup(join);
         }
         if !matches!(join.join_type, JoinType::Inner | JoinType::Left | JoinType::Right) {
@@ -256,7 +262,7 @@ impl Translator {
         let fields = own(first_plan).into_iter().chain(extra).chain(own(second_plan)).collect();
         let schema = datafusion::common::DFSchema::new_with_metadata(fields, Default::default())?;
         let compiled = Compiled::new(filter, &schema)?;
-        Ok(Some(Arc::new(PairCondition::new(compiled, self.faults.clone()))))
+        Ok(Some(Arc::new(OrNull::condition(compiled, self.faults.clone()))))
     }
 
     /// A side whose keys are columns: keys that are expressions are computed after the other columns.

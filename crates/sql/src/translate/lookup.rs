@@ -4,18 +4,42 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{JoinType, Result};
-use datafusion::logical_expr::{Expr, Join, lit};
+use datafusion::common::{JoinType, Result, ScalarValue};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, lit};
 use tidemill_operators::lookup::{Dimension, Lookup, LookupColumn, LookupKind, LookupSpec, output_schema};
 
 use super::columns::{schema_of, stream_schema, unique};
 use super::not_streaming::join_words;
-use super::{Relation, Role, Translator, as_column, is_static, read_static, refuse};
+use super::{Relation, Role, Translator, as_column, column_at, read_static, refuse};
 use crate::limit_reached::limit_reached;
 
 impl Translator {
+    /// The rows of one side with the columns of the other, if that is a single row that is known: it is there from the first cycle on.
+    fn with_constant_row(&mut self, join: &Join) -> Result<Option<Relation>> {
+        if join.join_type != JoinType::Inner || !join.on.is_empty() || join.filter.is_some() {
+            return Ok(None);
+        }
+        let is_row = |plan: &LogicalPlan| self.is_read_once(plan) && plan.max_rows() == Some(1);
+        let (rows, row, is_right) = match (is_row(&join.left), is_row(&join.right)) {
+            (_, true) => (&join.left, &join.right, true),
+            (true, false) => (&join.right, &join.left, false),
+            (false, false) => return Ok(None),
+        };
+        let constant = read_static(row, &self.limits.memory)?;
+        if constant.num_rows() != 1 {
+            return Ok(None);
+        }
+        let value = |column: &ArrayRef| Ok(Expr::Literal(ScalarValue::try_from_array(column, 0)?, None));
+        let values = constant.columns().iter().map(value).collect::<Result<Vec<_>>>()?;
+        let schema = rows.schema();
+        let own: Vec<Expr> = (0..schema.fields().len()).map(|index| column_at(schema, index)).collect();
+        let columns = if is_right { [own, values].concat() } else { [values, own].concat() };
+        let relation = self.output(rows)?;
+        self.compute(relation, schema, &[], &columns, Some(&join.schema)).map(Some)
+    }
+
     pub(super) fn lookup(&mut self, join: &Join) -> Result<Relation> {
-        let swapped = !is_static(&join.right);
+        let swapped = !self.is_read_once(&join.right);
         let (stream_plan, table_plan) =
             if swapped { (&join.right, &join.left) } else { (&join.left, &join.right) };
         let kind = match kind(join, swapped) {
@@ -23,6 +47,11 @@ impl Translator {
             Err(refusal) => return self.changing_join_or(join, refusal),
         };
         let relation = self.relation(stream_plan)?;
+        if !relation.is_stream()
+            && let Some(joined) = self.with_constant_row(join)?
+        {
+            return Ok(joined);
+        }
         if !relation.is_stream() {
             let refusal = refuse(
                 "a table that changes is joined with a fixed one before its rows are final",

@@ -65,6 +65,7 @@ pub(crate) use static_table::{
     scan_of,
 };
 
+use crate::logical::check_clock_conditions;
 use crate::refusal::refuse;
 use crate::relations::stream_process::StreamProcess;
 use crate::split_profiles::SplitTexts;
@@ -181,8 +182,13 @@ impl Translator {
         self.with_known_bounds(relation, plan.schema())
     }
 
+    /// Whether a plan reads only tables, and once. What is read once has one time; where rows may go, a condition on the clock is followed.
+    fn is_read_once(&self, plan: &LogicalPlan) -> bool {
+        is_static(plan) && !(self.takes_changes && check_clock_conditions(plan).is_err())
+    }
+
     fn translate(&mut self, plan: &LogicalPlan) -> Result<Relation> {
-        if is_static(plan) {
+        if self.is_read_once(plan) {
             return self.constant(plan);
         }
         match plan {

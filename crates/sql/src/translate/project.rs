@@ -14,6 +14,7 @@ use super::empty_windows::check_windows_kept;
 use super::{Kind, Relation, Role, Selection, Translator, as_column, column_at, refuse, window_assign};
 use crate::expressions::compiled::Compiled;
 use crate::expressions::filter_project::FilterProject;
+use crate::logical::reads_clock;
 
 impl Translator {
     pub(super) fn projection(&mut self, projection: &Projection) -> Result<Relation> {
@@ -61,8 +62,12 @@ impl Translator {
         columns: &[Expr],
         output: Option<&DFSchema>,
     ) -> Result<Relation> {
+        if let Some(passed) = self.filtered_while_true(&relation, schema, filters)? {
+            return self.compute(passed, schema, &[], columns, output);
+        }
         let places: Vec<Option<usize>> = columns.iter().map(|column| as_column(column, schema)).collect();
         let relation = self.changelog_if_needed(relation, (filters, &places), schema)?;
+        check_clock_columns(&relation, columns)?;
         check_filters(&relation, filters, schema)?;
         let identity = places.iter().copied().eq((0..relation.schema.fields().len()).map(Some));
         if filters.is_empty() && identity {
@@ -140,6 +145,19 @@ fn kind_of(relation: &Relation, places: &[Option<usize>]) -> Kind {
             Kind::Table { keys }
         }
     }
+}
+
+/// A row that goes must be the row that came, so it cannot have the time of its cycle.
+fn check_clock_columns(relation: &Relation, columns: &[Expr]) -> Result<()> {
+    if !relation.is_changing()
+        || !columns.iter().map(reads_clock).collect::<Result<Vec<_>>>()?.contains(&true)
+    {
+        return Ok(());
+    }
+    Err(refuse(
+        "now() advances, so it would be another value for a row that goes than it was when the row came",
+        "leave it out here, and compute it where the rows are read: SELECT now() - at FROM name",
+    ))
 }
 
 /// A condition on a table's values would have to retract rows emitted before.

@@ -16,6 +16,10 @@ impl Translator {
                 .and_then(|column| Some((column, relation.roles[column].time_delay_ns()?))),
             _ => None,
         };
+        // Rows that come and go have no order: whoever reads them says in which they want them.
+        if self.takes_changes && sort.fetch.is_none() && (by_time.is_none() || !relation.is_stream()) {
+            return self.output(&sort.input);
+        }
         let Some((event_time, delay_ns)) = by_time.filter(|_| relation.is_stream() && sort.fetch.is_none())
         else {
             return Err(refuse(

@@ -56,7 +56,11 @@ impl Translator {
         let relation = self.relation(&input)?;
         let input = input.schema();
         let time = input.index_of_column(&assign.time)?;
-        let Some(delay_ns) = self.window_delay_ns(&relation, time) else {
+        let delay_ns = self.window_delay_ns(&relation, time);
+        if delay_ns.is_none() && self.takes_changes {
+            return self.open_windows(assign);
+        }
+        let Some(delay_ns) = delay_ns else {
             return Err(refuse(
                 format!("'{}' is not an event time, so a window over it never closes", assign.time.name),
                 "declare it as the watermark's column: CREATE SOURCE ... (..., WATERMARK FOR event_time AS event_time)",

@@ -36,4 +36,5 @@ mod statements;
 mod stored_views;
 mod subqueries;
 mod tables_that_change;
+mod temporal_views;
 mod texts_of_times;

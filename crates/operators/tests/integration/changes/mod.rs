@@ -6,6 +6,7 @@ mod join;
 mod relation;
 mod runs;
 mod set_operation;
+mod temporal_filter;
 mod top;
 mod upserts;
 mod windowed;

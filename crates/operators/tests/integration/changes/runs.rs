@@ -101,6 +101,20 @@ pub fn check(
     cycles: &[Vec<Change>],
     answer: impl Fn(&[Relation]) -> Relation,
 ) {
+    check_at(make, port, inputs, cycles, |given, _| answer(given));
+}
+
+/// Cycles close at multiples of this time.
+pub const CYCLE_NS: u64 = 10;
+
+/// As [`check`], if the answer depends on the closing time of the cycle.
+pub fn check_at(
+    make: impl Fn() -> Box<dyn Operator>,
+    port: &SchemaRef,
+    inputs: &[Given],
+    cycles: &[Vec<Change>],
+    answer: impl Fn(&[Relation], u64) -> Relation,
+) {
     let mut first: Option<Vec<String>> = None;
     for arrival in ARRIVALS {
         let mut output = Output::new(std::slice::from_ref(port));
@@ -112,8 +126,11 @@ pub fn check(
             output.begin_cycle(cycle.len() as u32);
             output.begin_partition(0);
             give(operator.as_mut(), inputs, cycle, arrival, &mut output);
-            let cut = Cut { cycle: number as u64, watermarks: vec![0], ..Cut::first() };
-            if !cycle.is_empty() || operator.next_timer().is_some_and(|due| due <= 0) {
+            let closed_at_ns = number as u64 * CYCLE_NS;
+            let cut = Cut { cycle: number as u64, watermarks: vec![0], closed_at_ns, ..Cut::first() };
+            let is_due = operator.next_timer().is_some_and(|due| due <= 0)
+                || operator.next_clock_timer().is_some_and(|due_ns| due_ns <= closed_at_ns);
+            if !cycle.is_empty() || is_due {
                 operator.end_of_cycle(&cut, &mut output).unwrap();
             }
             cycle.iter().for_each(|(input, row, weight)| add(&mut given[*input], row, *weight));
@@ -127,7 +144,8 @@ pub fn check(
             let written = written.unwrap_or_default();
             check_order(&written);
             written.iter().for_each(|(row, weight)| add(&mut sum, row, *weight));
-            assert_eq!(sum, answer(&given), "cycle {number} of {cycles:?}, {arrival:?}, wrote {written:?}");
+            let wanted = answer(&given, closed_at_ns);
+            assert_eq!(sum, wanted, "cycle {number} of {cycles:?}, {arrival:?}, wrote {written:?}");
             texts.push(format!("{written:?}"));
             if arrival.restarts {
                 operator = restored(operator.as_ref(), &make).unwrap();

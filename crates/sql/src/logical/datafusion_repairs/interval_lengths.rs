@@ -23,10 +23,12 @@ use tidemill_connect::formats::interval_in_units;
 use super::arithmetic::rewrite;
 use crate::logical::unary::{applied, result_field};
 use crate::refusal::refuse;
-use tidemill_trees::nodes::PlanTree;
+use tidemill_trees::nodes::{PlanTree, Tree};
 
 const DAY_NS: i128 = 86_400_000_000_000;
 const MONTH_NS: i128 = 30 * DAY_NS;
+/// The name of the function that gives the length of an interval.
+pub(crate) const LENGTH_OF_INTERVAL: &str = "length of interval";
 /// The type of a length: nanoseconds. The longest interval has 25 digits.
 const LENGTH: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
@@ -56,6 +58,22 @@ pub(crate) fn with_lengths_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
         };
         Ok(if changed { Transformed::yes(part) } else { Transformed::no(part) })
     })
+}
+
+/// An expression with intervals in the place of their lengths, as people read it.
+pub(crate) fn without_lengths(expression: Expr) -> Result<Expr> {
+    let interval = |length_ns: i64| lit(ScalarValue::new_interval_mdn(0, 0, length_ns));
+    let shown = expression.rewrite_up(|part| match &part {
+        Expr::ScalarFunction(call) if call.func.name() == LENGTH_OF_INTERVAL => {
+            Ok(Transformed::yes(call.args[0].clone()))
+        }
+        Expr::Literal(ScalarValue::Decimal128(Some(length_ns), DECIMAL128_MAX_PRECISION, 0), _) => {
+            let length_ns = i64::try_from(*length_ns).ok();
+            Ok(length_ns.map_or(Transformed::no(part), |length_ns| Transformed::yes(interval(length_ns))))
+        }
+        _ => Ok(Transformed::no(part)),
+    });
+    shown.data()
 }
 
 /// An interval as a key by which rows are ordered; anything else as it is.
@@ -239,7 +257,7 @@ fn lengths(values: &ArrayRef) -> Result<Decimal128Array> {
 
 impl ScalarUDFImpl for Length {
     fn name(&self) -> &str {
-        "length of interval"
+        LENGTH_OF_INTERVAL
     }
 
     fn signature(&self) -> &Signature {

@@ -6,6 +6,7 @@ pub(super) mod edit_distance;
 pub(super) mod field_names;
 pub(crate) mod fourier;
 pub(super) mod fourier_functions;
+pub(super) mod hop_starts;
 pub(super) mod json_functions;
 pub(super) mod json_texts;
 pub(super) mod matched_groups;
@@ -252,9 +253,12 @@ pub(crate) fn with_now(expression: Expr, now: &Expr) -> Result<Transformed<Expr>
 
 /// Whether an expression reads the closing time of the cycle.
 pub(crate) fn reads_clock(expression: &Expr) -> Result<bool> {
-    expression.contains(|part| {
-        Ok(matches!(part, Expr::ScalarFunction(call) if [NOW, CURRENT_DATE, CURRENT_TIME].contains(&call.func.name())))
-    })
+    expression.contains(|part| Ok(is_clock(part)))
+}
+
+/// Whether an expression is the closing time of the cycle, or a part of it.
+pub(super) fn is_clock(part: &Expr) -> bool {
+    matches!(part, Expr::ScalarFunction(call) if [NOW, CURRENT_DATE, CURRENT_TIME].contains(&call.func.name()))
 }
 
 /// `tumble(time, size)` as a scalar function.

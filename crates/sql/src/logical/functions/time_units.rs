@@ -2,7 +2,7 @@
 
 /// A unit, or a part that is not a unit, such as the day of the week.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TimePart {
+pub(crate) enum TimePart {
     Nanosecond,
     Microsecond,
     Millisecond,

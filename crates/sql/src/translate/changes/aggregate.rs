@@ -9,6 +9,7 @@ use tidemill_operators::changes::{self, ChangingAggregateSpec, changelog_schema}
 use tidemill_operators::{AggregateCall, AggregateSpec};
 
 use super::changing;
+use super::open_windows::with_sessions;
 use super::ordered_aggregate::OrderedAggregate;
 use crate::translate::aggregate_functions::{
     Call, aggregate_call, aggregate_function, call_of, describe, has_order, place,
@@ -26,6 +27,7 @@ impl Translator {
     ) -> Result<Relation> {
         let input = self.changelog(input)?;
         let schema = input_plan.schema();
+        let input = with_sessions(self, input, schema, &aggregate.group_expr)?;
         let mut wanted: Vec<Expr> = Vec::new();
         let keys: Vec<usize> =
             aggregate.group_expr.iter().map(|expression| place(&mut wanted, expression)).collect();

@@ -1,7 +1,8 @@
 //! GROUPING SETS, ROLLUP and CUBE: an aggregate for each set, all of them together.
 
 use datafusion::common::{Column, Result, ScalarValue};
-use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder};
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, LogicalPlanBuilder, lit};
 
 use crate::translate::columns::schema_of;
 use crate::translate::{Relation, Translator, refuse};
@@ -47,7 +48,10 @@ fn sets_of(sets: &GroupingSet) -> Vec<Vec<Expr>> {
 
 /// The groups of one set, with the columns of all.
 fn groups_of(aggregate: &Aggregate, all: &[Expr], set: Vec<Expr>) -> Result<LogicalPlan> {
-    let groups = Aggregate::try_new(aggregate.input.clone(), set.clone(), aggregate.aggr_expr.clone())?;
+    // All rows are one group, also if there is none and nothing is computed of it.
+    let is_all = set.is_empty() && aggregate.aggr_expr.is_empty();
+    let results = if is_all { vec![count(lit(1_i64))] } else { aggregate.aggr_expr.clone() };
+    let groups = Aggregate::try_new(aggregate.input.clone(), set.clone(), results)?;
     let (schema, named) = (groups.schema.clone(), &aggregate.schema);
     let column = |place: usize| Expr::Column(Column::from(schema.qualified_field(place)));
     let name = |place: usize| format!("{place} {}", named.field(place).name());

@@ -7,8 +7,10 @@
 mod aggregate;
 mod grouping_sets;
 mod join;
+mod open_windows;
 mod ordered_aggregate;
 mod scalar_values;
+mod temporal_filter;
 mod top;
 mod union;
 mod weighted_rows;
@@ -20,7 +22,7 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::{Expr, SortExpr, lit};
+use datafusion::logical_expr::{Expr, Join, SortExpr, lit};
 use tidemill_engine::changes::WEIGHT;
 use tidemill_operators::changes::{Upserts, UpsertsSpec, changelog_schema};
 use tidemill_operators::top::OrderBy;
@@ -28,6 +30,7 @@ use tidemill_operators::top::OrderBy;
 use super::columns::order_of;
 use super::project::read_only_keys;
 use super::{Kind, Relation, Role, Translator, column_at, refuse, user};
+use crate::logical::WindowAssign;
 
 impl Translator {
     /// The relation as operators over changelogs read it: a stream stays as it is, because its rows only come. The upserts of a table
@@ -96,6 +99,26 @@ impl Translator {
         self.with_weights(relation, &schema, &columns)
     }
 
+    /// The rows of a relation for which conditions hold, if some of them are on `now()` and to be kept true.
+    pub(super) fn filtered_while_true(
+        &mut self,
+        relation: &Relation,
+        schema: &DFSchema,
+        filters: &[Expr],
+    ) -> Result<Option<Relation>> {
+        temporal_filter::filtered_while_true(self, relation, schema, filters)
+    }
+
+    /// A join, if conditions on `now()` are to be kept true of its rows.
+    pub(super) fn join_while_true(&mut self, join: &Join) -> Result<Option<Relation>> {
+        temporal_filter::join_while_true(self, join)
+    }
+
+    /// The rows of a relation with the bounds of windows that nothing closes.
+    pub(super) fn open_windows(&mut self, assign: &WindowAssign) -> Result<Relation> {
+        open_windows::open_windows(self, assign)
+    }
+
     /// Adds the columns by which rows are divided and ordered to a relation, behind its own, unless they are among them. Returns the
     /// relation, the places of the columns that divide its rows, and the order.
     fn divided_and_ordered(
@@ -116,9 +139,10 @@ impl Translator {
 
     /// Makes a changelog of a relation whose rows only come. `columns` are computed from its rows; the last one is the weight.
     fn with_weights(&mut self, relation: Relation, schema: &DFSchema, columns: &[Expr]) -> Result<Relation> {
-        let own = Arc::clone(&relation.schema);
         let weighted = self.compute(relation, schema, &[], columns, None)?;
-        let stream = weighted.stream;
+        // The column of the weights keeps its name if nothing else is computed.
+        let own: Vec<usize> = (0..weighted.schema.fields().len() - 1).collect();
+        let (stream, own) = (weighted.stream, Arc::new(weighted.schema.project(&own)?));
         Ok(changing(weighted, stream, own))
     }
 }

@@ -1,8 +1,9 @@
 //! A source whose rows come and go.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
-use datafusion::common::Result;
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::{Expr, lit};
 use tidemill_engine::changes::WEIGHT;
 use tidemill_operators::changes::{SetOperation, SetOperationKind, SetOperationSpec, changelog_schema};
@@ -13,7 +14,7 @@ use crate::translate::changelog::KEEP_UP_TO_DATE;
 use crate::translate::{Relation, Translator, column_at, refuse, user};
 
 impl Translator {
-    /// The rows of a source with their weights. The column that has them is 1 in all rows, so that a row that goes equals the one that came.
+    /// The rows of a source with their weights. The column that has them is 1 in all rows: a row that goes equals the one that came.
     pub(in crate::translate) fn weighted_rows(&mut self, node: &WeightedRows) -> Result<Relation> {
         if !self.takes_changes {
             return Err(refuse(
@@ -23,13 +24,19 @@ impl Translator {
         }
         let relation = self.output(&node.input)?;
         let (schema, weight) = (node.input.schema(), node.mark.0);
-        let own = (0..schema.fields().len()).map(|index| {
-            let column = column_at(schema, index);
-            if index == weight { lit(1_i64).alias(schema.field(index).name()) } else { column }
-        });
-        let columns: Vec<Expr> = own.chain([column_at(schema, weight).alias(WEIGHT)]).collect();
+        let own = (0..schema.fields().len()).filter(|index| *index != weight);
+        let own: Vec<Expr> = own.map(|index| column_at(schema, index)).collect();
+        let columns: Vec<Expr> = own.into_iter().chain([column_at(schema, weight).alias(WEIGHT)]).collect();
         let weighted = self.with_weights(relation, schema, &columns)?;
-        self.never_negative(weighted)
+        let rows = self.never_negative(weighted)?;
+        let known = DFSchema::try_from(rows.schema.as_ref().clone())?;
+        let column = |index: usize| match index.cmp(&weight) {
+            Ordering::Less => column_at(&known, index),
+            Ordering::Equal => lit(1_i64).alias(schema.field(index).name()),
+            Ordering::Greater => column_at(&known, index - 1),
+        };
+        let columns: Vec<Expr> = (0..schema.fields().len()).map(column).collect();
+        self.compute(rows, &known, &[], &columns, Some(schema))
     }
 
     /// A relation without the rows that go more often than they came, which are counted.

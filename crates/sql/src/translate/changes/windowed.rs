@@ -7,6 +7,7 @@ use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{Expr, Window};
 use tidemill_engine::PartitionFunction;
 use tidemill_operators::changes::{Windowed, WindowedSpec, changelog_schema};
+use tidemill_operators::top::OrderBy;
 
 use super::changing;
 use crate::expressions::window_function::PartitionValues;
@@ -65,32 +66,12 @@ impl Translator {
             let values = PartitionValues::new(expression, window.input.schema())?;
             Ok(Arc::new(values) as Arc<dyn PartitionFunction>)
         });
-        let names: Vec<String> =
-            functions.iter().map(|(expression, _)| expression.schema_name().to_string()).collect();
-        let partitions = self.partitions(partition.len());
-        let spec = WindowedSpec {
-            schema: Arc::clone(&rows.schema),
-            changes: rows.is_changing(),
-            partition: partition.clone(),
-            order,
-            functions: values.collect::<Result<_>>()?,
-            names: names.clone(),
-            rows_max: self.rows_max(partitions),
-        };
-        Windowed::new(spec.clone()).map_err(user)?;
-        let computed = names.iter().zip(&spec.functions);
-        let computed = computed.map(|(name, function)| (name.clone(), function.data_type()));
-        let output = extended(&rows.schema, computed);
-        let name = functions.iter().map(|(_, function)| function.fun.name().to_string());
-        let name = format!("over changes: {}", name.collect::<Vec<_>>().join(", "));
-        let inputs = [(rows.stream, partition)];
-        let (written, faults) = (changelog_schema(&output), self.faults.clone());
-        let stream = self.operator(&name, &inputs, partitions, written, move |_| {
-            let windowed = Windowed::new(spec.clone()).expect("checked when it was planned");
-            Box::new(windowed.faults(faults.clone()))
-        });
+        let names = functions.iter().map(|(expression, _)| expression.schema_name().to_string());
+        let text = functions.iter().map(|(_, function)| function.fun.name().to_string());
+        let text = format!("over changes: {}", text.collect::<Vec<_>>().join(", "));
+        let values = Functions { functions: values.collect::<Result<_>>()?, names: names.collect(), text };
         let first = rows.schema.fields().len();
-        let with_values = changing(rows, stream, output);
+        let with_values = self.with_functions(rows, (partition, order), values)?;
         let places: Vec<usize> = (0..columns).chain(first..first + functions.len()).collect();
         let fields = schema.iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field)));
         let added = (first..first + functions.len())
@@ -99,4 +80,42 @@ impl Translator {
         let relation = self.select(with_values, &places, &schema)?;
         Ok((relation, schema))
     }
+    /// The rows of a relation with the values of functions over each partition's rows in order, as columns at the end.
+    pub(super) fn with_functions(
+        &mut self,
+        rows: Relation,
+        (partition, order): (Vec<usize>, Vec<OrderBy>),
+        Functions { functions, names, text }: Functions,
+    ) -> Result<Relation> {
+        let partitions = self.partitions(partition.len());
+        let computed = names.iter().zip(&functions);
+        let computed = computed.map(|(name, function)| (name.clone(), function.data_type()));
+        let output = extended(&rows.schema, computed);
+        let spec = WindowedSpec {
+            schema: Arc::clone(&rows.schema),
+            changes: rows.is_changing(),
+            partition: partition.clone(),
+            order,
+            functions,
+            names,
+            rows_max: self.rows_max(partitions),
+        };
+        Windowed::new(spec.clone()).map_err(user)?;
+        let inputs = [(rows.stream, partition)];
+        let (written, faults) = (changelog_schema(&output), self.faults.clone());
+        let stream = self.operator(&text, &inputs, partitions, written, move |_| {
+            let windowed = Windowed::new(spec.clone()).expect("checked when it was planned");
+            Box::new(windowed.faults(faults.clone()))
+        });
+        Ok(changing(rows, stream, output))
+    }
+}
+
+/// Functions over the ordered rows of each partition.
+pub(super) struct Functions {
+    pub functions: Vec<Arc<dyn PartitionFunction>>,
+    /// The names of their columns.
+    pub names: Vec<String>,
+    /// What they are, for people.
+    pub text: String,
 }

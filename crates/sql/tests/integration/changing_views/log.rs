@@ -7,10 +7,11 @@ use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use tidemill_testing::random::Random;
 
 /// The tables: two with a key, whose rows are replaced, and a stream, whose rows only come.
-pub const DEFINITIONS: [&str; 4] = [
+pub const DEFINITIONS: [&str; 5] = [
     "CREATE VIEW log AS SELECT * FROM log_rows()",
     "CREATE MATERIALIZED VIEW t1 PRIMARY KEY (id) AS SELECT id, a, t FROM log WHERE into = 1",
     "CREATE MATERIALIZED VIEW t2 PRIMARY KEY (id) AS SELECT id, a, t FROM log WHERE into = 2",
+    "CREATE MATERIALIZED VIEW seen AS SELECT id FROM log",
     "CREATE VIEW s AS SELECT id, a, t FROM log WHERE into = 3",
 ];
 

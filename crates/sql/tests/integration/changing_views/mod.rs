@@ -63,15 +63,22 @@ fn planner(log: &[Entry], (workers, events): (usize, u32)) -> Planner {
     planner
 }
 
-/// The view of a query when its input has ended.
-fn view(sql: &str, log: &[Entry], run: (usize, u32)) -> Result<ViewHandle, String> {
+/// The view of a query when its input has ended, and one with a row for each entry.
+fn views(sql: &str, log: &[Entry], run: (usize, u32)) -> Result<(ViewHandle, ViewHandle), String> {
     let mut planner = planner(log, run);
-    execute(&mut planner, &format!("CREATE MATERIALIZED VIEW checked AS {sql}"))?;
-    let opened = planner.pipeline_of(&["checked"]).and_then(|pipeline| pipeline.open());
+    execute(&mut planner, &format!("CREATE MATERIALIZED VIEW checked AS {}", query::ours(sql)))?;
+    let opened = planner.pipeline_of(&["checked", "seen"]).and_then(|pipeline| pipeline.open());
     let running = opened.and_then(|opened| opened.start()).unwrap_or_else(|cause| panic!("{cause}\n{sql}"));
-    let view = running.views()[0].clone();
+    let view = |name: &str| running.views().iter().find(|view| view.name() == name).unwrap().clone();
+    let views = (view("checked"), view("seen"));
     running.wait().unwrap_or_else(|cause| panic!("{cause}\n{sql}"));
-    Ok(view)
+    Ok(views)
+}
+
+/// How many entries had come by a cycle.
+fn entries_until(seen: &ViewHandle, cycle: u64) -> usize {
+    let has_version = seen.store().cycles().is_some_and(|(first, _)| first <= cycle);
+    if has_version { seen.store().as_of_cycle(cycle).unwrap().read().unwrap().num_rows() } else { 0 }
 }
 
 /// The rows as lines, sorted.
@@ -95,7 +102,10 @@ fn text_of(value: &Value) -> &str {
 }
 
 fn expected(duckdb: &mut DuckDb, sql: &str) -> Result<Vec<String>, String> {
-    let text = format!("SELECT CAST(x AS VARCHAR), CAST(y AS VARCHAR), z FROM ({sql}) AS checked");
+    let text = format!(
+        "SELECT CAST(x AS VARCHAR), CAST(y AS VARCHAR), z FROM ({}) AS checked",
+        query::for_duckdb(sql)
+    );
     let rows = duckdb.answer(&text)?;
     let mut lines: Vec<String> =
         rows.iter().map(|row| row.iter().map(text_of).collect::<Vec<_>>().join(" | ")).collect();
@@ -106,12 +116,13 @@ fn expected(duckdb: &mut DuckDb, sql: &str) -> Result<Vec<String>, String> {
 /// What is wrong with a view of a query, if anything is; `Err` if it is refused.
 fn fault(sql: &str, log: &[Entry], duckdb: &mut DuckDb) -> Result<Option<String>, String> {
     for run in RUNS {
-        let view = view(sql, log, run)?;
+        let (view, seen) = views(sql, log, run)?;
         let cycles = log.len().div_ceil(run.1 as usize);
         let step = cycles.div_ceil(CYCLES).max(1);
         let checked = (0..cycles).rev().step_by(step);
         for cycle in checked {
-            let known = &log[..((cycle + 1) * run.1 as usize).min(log.len())];
+            // Constants of the query are rows of a cycle, too.
+            let known = &log[..entries_until(&seen, cycle as u64)];
             duckdb.run(&tables_for_duckdb(known));
             let Ok(wanted) = expected(duckdb, sql) else { return Ok(None) };
             let has_version = view.store().cycles().is_some_and(|(first, _)| first <= cycle as u64);

@@ -20,7 +20,7 @@ fn relation(random: &mut Random, depth: u64) -> String {
         let depth = random.below(depth);
         relation(random, depth)
     };
-    match random.below(16) {
+    match random.below(20) {
         0 => {
             let (input, condition) = (inner(random), condition(random, "q"));
             format!("SELECT x, y, z FROM ({input}) AS q WHERE {condition}")
@@ -139,6 +139,36 @@ fn relation(random: &mut Random, depth: u64) -> String {
                  FROM ({input}) AS q GROUP BY x"
             )
         }
+        17 | 18 => {
+            let (left, right) = (inner(random), inner(random));
+            let rows = random.one_of(&[
+                "SELECT max(y) AS y FROM (R) AS r WHERE r.x < l.x",
+                "SELECT y FROM (R) AS r WHERE r.x = l.y",
+                "SELECT y FROM (R) AS r WHERE r.x = l.x ORDER BY y NULLS FIRST LIMIT 2",
+                "SELECT count(*) AS y FROM (R) AS r WHERE r.y > l.y",
+            ]);
+            let rows = rows.replace("(R)", &format!("({right})"));
+            let join = random.one_of(&["CROSS JOIN", "CROSS JOIN", "LEFT JOIN"]);
+            let on = if join == "LEFT JOIN" { " ON true" } else { "" };
+            format!("SELECT l.x, r.y, l.z FROM ({left}) AS l {join} LATERAL ({rows}) AS r{on}")
+        }
+        15 | 16 => {
+            let input = inner(random);
+            let (open, close) =
+                random.one_of(&[("[tumble]", "[/tumble]"), ("[hop]", "[/hop]"), ("[session]", "[/session]")]);
+            // Sessions are of what rows are grouped by, here by the text.
+            let group =
+                if open == "[session]" { "z, window_start, window_end" } else { "window_start, window_end" };
+            let z = if open == "[session]" { "z" } else { "max(z)" };
+            let x = random.one_of(&["window_start", "window_end"]);
+            let y = random.one_of(&["count(*)", "sum(y)", "max(x)"]);
+            format!(
+                "SELECT CAST(date_part('epoch', {x}) AS BIGINT) - 946684800 AS x, CAST({y} AS BIGINT) AS y, {z} AS z
+                 FROM {open}SELECT x, y, z, TIMESTAMP '2000-01-01' + x * INTERVAL '1 second' AS moment
+                 FROM ({input}) AS q{close}
+                 GROUP BY {group}"
+            )
+        }
         _ => {
             let (left, right) = (inner(random), inner(random));
             let value = random.one_of(&[
@@ -146,6 +176,9 @@ fn relation(random: &mut Random, depth: u64) -> String {
                 "(SELECT max(y) FROM (R) AS r)",
                 "(SELECT count(*) FROM (R) AS r WHERE r.x = l.x)",
                 "(SELECT CAST(sum(r.y) AS BIGINT) FROM (R) AS r WHERE r.x = l.x)",
+                "(SELECT count(*) FROM (R) AS r WHERE r.x < l.x)",
+                "(SELECT max(r.y) FROM (R) AS r WHERE r.y < l.y AND r.z <> l.z)",
+                "(SELECT r.y FROM (R) AS r WHERE r.x = l.x ORDER BY r.y NULLS FIRST LIMIT 1)",
             ]);
             let value = value.replace("(R)", &format!("({right})"));
             format!("SELECT x, CAST({value} AS BIGINT) AS y, z FROM ({left}) AS l")
@@ -157,4 +190,40 @@ fn condition(random: &mut Random, of: &str) -> String {
     let condition =
         random.one_of(&["Q.y > 0", "Q.y IS NULL", "Q.z = 'p'", "Q.x < Q.y", "Q.x > 3 OR Q.z IS NULL"]);
     condition.replace('Q', of)
+}
+
+/// What is written differently here and in DuckDB.
+const WINDOWS: [(&str, &str, &str); 6] = [
+    ("[tumble]", "tumble((", "(SELECT *, window_start + INTERVAL '3 seconds' AS window_end
+        FROM (SELECT *, time_bucket(INTERVAL '3 seconds', moment, TIMESTAMP '1970-01-01') AS window_start FROM ("),
+    ("[/tumble]", "), moment, INTERVAL '3 seconds')", ") AS w) AS w WHERE moment IS NOT NULL) AS w"),
+    ("[hop]", "hop((", "(SELECT *, window_start + INTERVAL '5 seconds' AS window_end FROM (SELECT *,
+        unnest([0, 1, 2]) * INTERVAL '-2 seconds' + time_bucket(INTERVAL '2 seconds', moment, TIMESTAMP '1970-01-01')
+        AS window_start FROM ("),
+    (
+        "[/hop]",
+        "), moment, INTERVAL '2 seconds', INTERVAL '5 seconds')",
+        ") AS w) AS w WHERE window_start + INTERVAL '5 seconds' > moment) AS w",
+    ),
+    ("[session]", "session((", "(SELECT *, min(moment) OVER (PARTITION BY z, session) AS window_start,
+        max(moment) OVER (PARTITION BY z, session) + INTERVAL '2 seconds' AS window_end FROM (SELECT *,
+        sum(begins) OVER (PARTITION BY z ORDER BY moment ROWS UNBOUNDED PRECEDING) AS session FROM (SELECT *,
+        CASE WHEN moment - lag(moment) OVER (PARTITION BY z ORDER BY moment) <= INTERVAL '2 seconds'
+        THEN 0 ELSE 1 END AS begins
+        FROM ("),
+    (
+        "[/session]",
+        "), moment, INTERVAL '2 seconds')",
+        ") AS w WHERE moment IS NOT NULL) AS w) AS w) AS w",
+    ),
+];
+
+/// A query as it is written here.
+pub fn ours(sql: &str) -> String {
+    WINDOWS.iter().fold(sql.to_owned(), |sql, (mark, ours, _)| sql.replace(mark, ours))
+}
+
+/// A query as DuckDB reads it.
+pub fn for_duckdb(sql: &str) -> String {
+    WINDOWS.iter().fold(sql.to_owned(), |sql, (mark, _, duckdb)| sql.replace(mark, duckdb))
 }

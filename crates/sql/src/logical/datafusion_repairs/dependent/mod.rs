@@ -3,8 +3,7 @@
 //!
 //! Such a subquery is computed for the distinct values of the outer columns that it reads, all at once ("dependent join"): see
 //! `pushed.rs`. A value is then joined with the outer rows; for a predicate, the subquery keeps one condition, which compares those
-//! columns with the outer row, and which DataFusion can join. Only queries whose input ends are planned so: over streams, such
-//! values would have to change later.
+//! columns with the outer row, and which DataFusion can join.
 
 mod one_value;
 mod pushed;
@@ -28,11 +27,10 @@ use tidemill_trees::nodes::{PlanTree, Tree};
 use self::one_value::only_value;
 use self::pushed::Dependent;
 use self::references::{Reference, of_subquery, references};
-use crate::logical::is_finite;
 
 /// Returns the plan without such subqueries, where that is possible.
 pub(crate) fn with_dependent_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
-    if !has_references(&plan)? || !is_finite(&plan) {
+    if !has_references(&plan)? {
         return Ok(plan);
     }
     let unnesting = Unnesting::default();
