@@ -50,6 +50,7 @@ use crate::catalog::change::Changes;
 use crate::catalog::log::{CatalogLog, MemoryCatalogLog};
 use crate::catalog::user::Users;
 use crate::gateways::Gateways;
+use crate::tables::Tables;
 
 /// A catalogue, and the queries that run under it, by name. Clones refer to the same one, and any thread may use them; when
 /// the last one and all sessions are dropped, the queries end at once.
@@ -89,6 +90,8 @@ struct RuntimeState {
     /// The queries that run at gateways, in the order in which they were started.
     at_gateways: Mutex<Vec<QueryAtGateways>>,
     gateways: OnceLock<Gateways>,
+    /// Who changes which table.
+    tables: Arc<Tables>,
 }
 
 impl Runtime {
@@ -124,6 +127,7 @@ impl Runtime {
                 not_started: Mutex::default(),
                 at_gateways: Mutex::default(),
                 gateways: OnceLock::new(),
+                tables: Arc::default(),
             }),
         }
     }
@@ -146,6 +150,10 @@ impl Runtime {
 
     pub(crate) fn catalog_store(&self) -> &CatalogStore {
         &self.shared.catalog
+    }
+
+    pub(crate) fn tables(&self) -> &Arc<Tables> {
+        &self.shared.tables
     }
 
     pub(crate) fn readers(&self) -> &Readers {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Expr, lit};
 use tidemill_engine::changes::WEIGHT;
 use tidemill_operators::changes::{SetOperation, SetOperationKind, SetOperationSpec, changelog_schema};
@@ -13,7 +13,8 @@ use crate::translate::changelog::KEEP_UP_TO_DATE;
 use crate::translate::{Relation, Translator, column_at, refuse, user};
 
 impl Translator {
-    /// The rows of a source with their weights. The column that has them is 1 in all rows, so that a row that goes equals the one that came.
+    /// The rows of a source with their weights. The column that has them is 1 in all rows, so that a row that goes equals the one that came. Of the
+    /// rows that are for one query alone, it has its own.
     pub(in crate::translate) fn weighted_rows(&mut self, node: &WeightedRows) -> Result<Relation> {
         if !self.takes_changes {
             return Err(refuse(
@@ -21,11 +22,21 @@ impl Translator {
                 KEEP_UP_TO_DATE,
             ));
         }
-        let relation = self.output(&node.input)?;
-        let (schema, weight) = (node.input.schema(), node.mark.0);
+        let mut relation = self.output(&node.input)?;
+        let (schema, weight, reader) = (node.input.schema(), node.mark.0, node.mark.1);
+        if let Some(reader) = reader {
+            let column = column_at(schema, reader);
+            let is_own = column.clone().is_null().or(column.eq(lit(self.reader.clone())));
+            let all: Vec<Expr> = (0..schema.fields().len()).map(|index| column_at(schema, index)).collect();
+            relation = self.compute(relation, schema, &[is_own], &all, Some(schema))?;
+        }
         let own = (0..schema.fields().len()).map(|index| {
-            let column = column_at(schema, index);
-            if index == weight { lit(1_i64).alias(schema.field(index).name()) } else { column }
+            let (column, name) = (column_at(schema, index), schema.field(index).name());
+            match index {
+                _ if index == weight => lit(1_i64).alias(name),
+                _ if Some(index) == reader => lit(ScalarValue::Utf8(None)).alias(name),
+                _ => column,
+            }
         });
         let columns: Vec<Expr> = own.chain([column_at(schema, weight).alias(WEIGHT)]).collect();
         let weighted = self.with_weights(relation, schema, &columns)?;
