@@ -101,7 +101,7 @@ pub use chunk_builder::ChunkBuilder;
 pub use clock::{
     Beginning, ClockRun, DatabaseClock, DatabaseCut, DurableClockRun, DurableUse, Held, JournalStatus,
     LogStatus, OpenSource, QueryFolder, QueryLag, QueryNeeds, QueryPosition, RING_BYTES_MAX, RetainedRows,
-    SnapshotStatus, SourceKey, SourceLogStatus, SourceUse,
+    SnapshotStatus, SourceKey, SourceLogStatus, SourceTransaction, SourceUse,
 };
 pub use durable::{
     AddedSink, ChangedSinks, Durability, DurableRun, DurableSource, Maintenance, Recovered, Repair,

@@ -16,6 +16,7 @@ use crate::frame::FrameHead;
 use crate::log_reader::LogReader;
 use crate::progress::StreamProgress;
 use crate::record_log::{NewRecord, RecordLog};
+use crate::recovery;
 use crate::rows::{RowDecoder, RowEncoder};
 
 /// How much of a stream is kept, and in what segments.
@@ -163,6 +164,14 @@ impl StreamWriter {
     /// If the disk fails. It is then unknown what the disk has, so the journal accepts nothing more.
     pub fn sync(&mut self) -> Result<(), Cause> {
         self.log.sync()
+    }
+
+    /// Durably removes the rows from this position on, at which a record ends.
+    ///
+    /// # Errors
+    /// If the disk fails, or no record ends there.
+    pub fn discard_from(&mut self, position: u64) -> Result<(), Cause> {
+        recovery::cut_back(&mut self.log, position)
     }
 
     /// Checks that the files are still where they were created. [`StreamWriter::sync`] does so too.

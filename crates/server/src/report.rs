@@ -125,6 +125,8 @@ impl Report {
             Problem::UnknownColumn => "42703",
             Problem::AmbiguousColumn => "42702",
             Problem::UnknownFunction => UNDEFINED_FUNCTION,
+            Problem::Syntax => SYNTAX_ERROR,
+            Problem::NoConstraint => "42P10",
             Problem::Exists => "42P07",
             Problem::ColumnExists => "42701",
             Problem::StillRead => "2BP01",
@@ -146,6 +148,9 @@ impl From<Error> for Report {
             Error::Statement(error) => Report::of_text(&error),
             Error::Query(cause) => cause.into(),
             Error::NotAllowed(cause) => Report::error(INSUFFICIENT_PRIVILEGE, cause.to_string()),
+            Error::Refused(refused) => {
+                Report { hint: refused.hint, ..Report::error(refused.code, refused.message) }
+            }
         }
     }
 }

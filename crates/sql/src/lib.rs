@@ -28,7 +28,10 @@ mod translate;
 mod turns;
 
 pub use self::arguments::{Arguments, Value};
-pub use self::catalog::{Catalog, Definition, FailedDefinition, ListedFunction, ListedKey, ListedRelation};
+pub use self::catalog::{
+    Catalog, ClientTable, Definition, FailedDefinition, ListedFunction, ListedKey, ListedRelation, NewTable,
+    NewTableColumn,
+};
 pub use self::connectors::discard_sink::DiscardSink;
 pub use self::connectors::{
     DefinedSource, Formats, InputFormat, Liveness, OpenSink, OutputFormat, RowFormat, SinkConnector,
@@ -68,6 +71,7 @@ pub use self::text::{MAX_SCRIPT_BYTES, Problem, Script, ScriptLocation, Span, Te
 pub use self::translate::RowBatches;
 pub use self::turns::{Turn, Turns};
 pub use tidemill_connect::closest;
+pub use tidemill_connect::memory::PushTarget;
 pub use tidemill_operators::{Accumulator, Aggregate};
 pub use tidemill_store::{
     ChunkPlace as StoredChunkPlace, FragmentStatus, ReaderTurn, ReaderTurns, StoreStatistics, named_chunks,

@@ -7,6 +7,7 @@ mod bad_records;
 mod bad_rows;
 mod bench;
 mod changed_sinks;
+mod changed_tables;
 mod connections;
 mod damaged_databases;
 mod database;

@@ -46,6 +46,8 @@ struct Readers {
     schema: SchemaRef,
     /// Whether rows count as taken in when they are acknowledged, and not before.
     is_durable: bool,
+    /// Whether its rows are changes of a table, which come in transactions.
+    is_transactional: bool,
     /// How long a reader may take nothing while rows wait for it.
     patience: Duration,
     state: Mutex<State>,
@@ -100,8 +102,38 @@ impl PushTarget {
 
     /// As [`new`](PushTarget::new). A reader that takes nothing for this long is cut off: its query stops, with that reason.
     pub fn with_patience(name: &str, schema: SchemaRef, is_durable: bool, patience: Duration) -> PushTarget {
+        PushTarget::of(name, schema, (is_durable, false), patience)
+    }
+
+    /// As [`new`](PushTarget::new), for the changes of a table: they come in transactions, and nobody else may give it rows meanwhile.
+    pub fn transactional(name: &str, schema: SchemaRef, is_durable: bool) -> PushTarget {
+        PushTarget::of(name, schema, (is_durable, true), PushTarget::PATIENCE)
+    }
+
+    fn of(
+        name: &str,
+        schema: SchemaRef,
+        (is_durable, is_transactional): (bool, bool),
+        patience: Duration,
+    ) -> PushTarget {
         let (name, state, changed) = (name.to_owned(), Mutex::default(), Condvar::new());
-        PushTarget { shared: Arc::new(Readers { name, schema, is_durable, patience, state, changed }) }
+        let shared = Readers { name, schema, is_durable, is_transactional, patience, state, changed };
+        PushTarget { shared: Arc::new(shared) }
+    }
+
+    /// What the source is called.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Whether its rows are changes of a table.
+    pub fn is_transactional(&self) -> bool {
+        self.shared.is_transactional
+    }
+
+    /// Whether both are the same target.
+    pub fn is(&self, other: &PushTarget) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 
     /// The columns of its rows.

@@ -69,7 +69,11 @@ impl ClockEntry {
         };
         let Some(source) = state.sources.get_mut(&self.source) else { return Err(Stopped) };
         let was_waiting = source.waits();
-        let room = u32::try_from(events_max - source.pending_events).unwrap_or(u32::MAX);
+        let room = if source.is_in_transaction {
+            u32::MAX
+        } else {
+            u32::try_from(events_max.saturating_sub(source.pending_events)).unwrap_or(u32::MAX)
+        };
         let (first, rest) = chunk.split_at(room);
         first.into_iter().for_each(|chunk| source.push(chunk));
         let readers = source.queries.clone();

@@ -20,6 +20,7 @@ mod source_use;
 mod state;
 mod stopped_queries;
 mod subscription;
+mod transaction;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,6 +49,7 @@ use self::state::ClockState;
 pub use self::state::DatabaseCut;
 pub use self::stopped_queries::RetainedRows;
 pub use self::subscription::ClockRun;
+pub use self::transaction::SourceTransaction;
 use crate::feed_state::FeedState;
 
 /// The bytes of a source's rows in cycles that some query has not taken, unless something else is said.

@@ -48,6 +48,8 @@ pub(super) struct SourceState {
     held_bytes: Arc<AtomicU64>,
     /// If its rows are journaled.
     pub journal: Option<SourceJournal>,
+    /// Whether a transaction gives it rows, which no cut divides.
+    pub is_in_transaction: bool,
 }
 
 impl SourceState {
@@ -69,6 +71,7 @@ impl SourceState {
             has_ended: false,
             held_bytes: Arc::default(),
             journal: None,
+            is_in_transaction: false,
         }
     }
 
@@ -98,6 +101,10 @@ impl SourceState {
     /// Whether more may be pushed: less than a full cycle waits, and the ring has room, or one of several `readers` is to make
     /// room.
     pub fn has_room(&self, events_max: u64, ring_bytes_max: u64, readers: usize) -> bool {
+        // A transaction ends only when all of its rows are here.
+        if self.is_in_transaction {
+            return true;
+        }
         // Chunks without rows count, too: they have bytes.
         let is_small = self.pending_events < events_max && self.pending_bytes < ring_bytes_max / 2;
         is_small && !self.is_held(ring_bytes_max, readers)
@@ -124,7 +131,18 @@ impl SourceState {
 
     /// Whether a cut would change it.
     pub fn waits(&self) -> bool {
-        !self.pending.is_empty() || self.is_ending()
+        !self.is_in_transaction && (!self.pending.is_empty() || self.is_ending())
+    }
+
+    /// One past the position of the last row that has come.
+    pub fn end_of_rows(&self) -> u64 {
+        self.position + self.pending_events
+    }
+
+    /// Forgets the rows that no cycle has.
+    pub fn forget_pending(&mut self) {
+        self.pending.clear();
+        (self.pending_events, self.pending_bytes) = (0, 0);
     }
 
     /// Cuts here: what waits becomes the slice of a cycle.

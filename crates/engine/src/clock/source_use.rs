@@ -53,4 +53,7 @@ pub struct DurableUse {
     pub settings: StreamSettings,
     /// When its journal is synced.
     pub sync: SyncPolicy,
+    /// Whether its rows come in [transactions](crate::DatabaseClock::begin_transaction): rows of the journal that no cut has are those
+    /// of a transaction that a crash has interrupted, and are removed.
+    pub is_transactional: bool,
 }

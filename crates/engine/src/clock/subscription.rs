@@ -231,7 +231,11 @@ fn open_journal(
     if named > 0 && !log.has_source(&durable.stream)? {
         return Err(gone(&durable.stream, named));
     }
-    let (index, writer, reader) = log.open_source(&durable.stream, source.schema(), &durable.settings)?;
+    let (index, mut writer, reader) = log.open_source(&durable.stream, source.schema(), &durable.settings)?;
+    if durable.is_transactional {
+        let committed = shared.lock().marks.get(index).map_or(0, |mark| mark.position);
+        writer.discard_from(committed.max(writer.progress().first()))?;
+    }
     if !writer.offsets().is_empty() {
         source.resume(writer.offsets())?;
     }

@@ -328,7 +328,7 @@ fn source_use(
         open: Box::new(open),
         schema: schema(),
         columns: vec![0, 1, 2],
-        durable: Some(DurableUse { stream: format!("s{source}"), settings, sync }),
+        durable: Some(DurableUse { stream: format!("s{source}"), settings, sync, is_transactional: false }),
     }
 }
 

@@ -316,7 +316,7 @@ fn durable_to_the_end(ring_bytes_max: u64) {
     let held = clock.hold();
     let runs = [("fast", &fast), ("slow", &slow)].map(|(name, gate)| {
         let (settings, sync) = (StreamSettings::default(), SyncPolicy::AtOnce);
-        let durable = Some(DurableUse { stream: "numbers".into(), settings, sync });
+        let durable = Some(DurableUse { stream: "numbers".into(), settings, sync, is_transactional: false });
         let used = SourceUse { durable, ..source_use(&key, Given::live(67)) };
         let query = QueryFolder {
             name: name.into(),
@@ -365,7 +365,7 @@ fn durable(
     sink: Box<dyn Sink>,
 ) -> ClockRun {
     let (settings, sync) = (StreamSettings::default(), SyncPolicy::AtOnce);
-    let durable = Some(DurableUse { stream: "numbers".into(), settings, sync });
+    let durable = Some(DurableUse { stream: "numbers".into(), settings, sync, is_transactional: false });
     let used = SourceUse { durable, ..source_use(key, Given::live(5)) };
     let query = QueryFolder {
         name: name.into(),

@@ -1,7 +1,6 @@
 //! The protocol of PostgreSQL: connections, the conversation with a client, its catalogue, its values.
 
 pub(super) mod active_session;
-pub(super) mod client_tables;
 pub(super) mod conversation;
 pub(super) mod ignored_settings;
 pub(super) mod inbox;

@@ -40,7 +40,7 @@ const KNOWN: &[Setting] = &[
     ("integer_datetimes", "on", Only(&["on"]), true),
     ("IntervalStyle", "postgres", Only(&["postgres"]), true),
     ("is_superuser", "on", Only(&[]), true),
-    ("lock_timeout", "0", Only(&["0"]), false),
+    ("lock_timeout", "0", Time, false),
     ("max_index_keys", "32", Only(&["32"]), false),
     ("max_identifier_length", "63", Only(&["63"]), false),
     ("role", "none", Only(&["none"]), false),
@@ -134,7 +134,12 @@ impl SessionSettings {
         Some(self.ignored.get(name).map_or(value, String::as_str))
     }
 
-    /// How long a statement may take; `None`: as long as it likes.
+    /// How long a statement waits for a table that another transaction changes; `None`: until that has ended.
+    pub fn lock_timeout(&self) -> Option<Duration> {
+        self.get("lock_timeout").and_then(time)
+    }
+
+    /// How long a statement may take; `None`: there is no limit.
     pub fn statement_timeout(&self) -> Option<Duration> {
         self.get("statement_timeout").and_then(time)
     }

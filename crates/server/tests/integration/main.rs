@@ -25,6 +25,7 @@ mod shown_stores;
 mod subscribe;
 mod support;
 mod tables;
+mod tables_against_postgres;
 mod tls;
 mod users;
 mod websocket;

@@ -211,7 +211,8 @@ const COMMANDS: &str = "\
 fn every_command_that_describes_something_is_answered() {
     let server = serve();
     let definitions = "CREATE TABLE kept (id BIGINT NOT NULL, note TEXT);
-        CREATE MATERIALIZED VIEW newest PRIMARY KEY (id) AS SELECT id, note FROM kept_rows;
+        CREATE SOURCE notes (id BIGINT NOT NULL, note VARCHAR) WITH (connector = 'push');
+        CREATE MATERIALIZED VIEW newest PRIMARY KEY (id) AS SELECT id, note FROM notes;
         CREATE VIEW shown AS SELECT id FROM newest";
     let mut commands = vec![definitions];
     commands.extend(COMMANDS.split_whitespace());

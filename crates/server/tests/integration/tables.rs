@@ -62,9 +62,9 @@ fn what_a_table_cannot_have_is_refused_and_nothing_stays() {
     with_client(async |client, _| {
         for wrong in [
             "CREATE TEMP TABLE t (a INT)",
-            "CREATE TABLE t (a INT PRIMARY KEY)",
+            "CREATE TABLE t (a INT CHECK (a > 0))",
             "CREATE TABLE t (a INT, UNIQUE (a))",
-            "CREATE TABLE t (a INT DEFAULT 1)",
+            "CREATE TABLE t (a INT REFERENCES u)",
             "CREATE UNIQUE INDEX i ON t (a)",
             "LISTEN t",
         ] {
@@ -116,22 +116,189 @@ fn a_transaction_that_is_rolled_back_leaves_no_table_and_no_row() {
 }
 
 #[test]
-fn rows_of_a_transaction_that_are_too_many_for_memory_wait_in_a_file() {
+fn many_rows_of_a_transaction_come_together() {
     with_client(async |client, _| {
         client.batch_execute("CREATE TABLE kept (id BIGINT, note TEXT); BEGIN").await.unwrap();
         let note = "x".repeat(1000);
         let lines = |from: i64, to: i64| {
             (from..to).map(|id| format!("{id}\t{note}\n")).collect::<String>().into_bytes()
         };
-        copy(&client, "kept", lines(0, 20_000)).await.unwrap();
+        copy(&client, "kept", lines(0, 10_000)).await.unwrap();
+        copy(&client, "kept", lines(10_000, 20_000)).await.unwrap();
         client.batch_execute("SAVEPOINT s").await.unwrap();
         copy(&client, "kept", lines(20_000, 25_000)).await.unwrap();
         client.batch_execute("ROLLBACK TO s").await.unwrap();
         copy(&client, "kept", lines(30_000, 40_000)).await.unwrap();
-        assert_eq!(numbers(&client, "SELECT count(*) FROM kept").await, [0]);
+        assert_eq!(numbers(&client, "SELECT count(*) FROM kept").await, [30_000], "it sees its own rows");
         client.batch_execute("COMMIT").await.unwrap();
         let sums = client.query_one("SELECT count(*), CAST(sum(id) AS BIGINT) FROM kept", &[]).await.unwrap();
         let expected: i64 = (0..20_000).chain(30_000..40_000).sum();
         assert_eq!((sums.get::<_, i64>(0), sums.get::<_, i64>(1)), (30_000, expected));
+    });
+}
+
+/// What one row of a query says.
+async fn one(client: &Client, query: &str) -> String {
+    let messages = client.simple_query(query).await.unwrap();
+    let row = messages.iter().find_map(|message| match message {
+        tokio_postgres::SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    let row = row.unwrap_or_else(|| panic!("{query} has no row"));
+    (0..row.len()).map(|column| row.get(column).unwrap_or("NULL")).collect::<Vec<_>>().join("|")
+}
+
+#[test]
+fn rows_are_changed_with_parameters() {
+    with_client(async |client, _| {
+        client
+            .batch_execute(
+                "CREATE TABLE t (id BIGINT PRIMARY KEY, tier TEXT, n INT, at TIMESTAMP, x DOUBLE PRECISION)",
+            )
+            .await
+            .unwrap();
+        let keys = "SELECT u.column_name FROM information_schema.table_constraints c
+            JOIN information_schema.key_column_usage u ON u.constraint_name = c.constraint_name
+            WHERE c.table_name = 't' AND c.constraint_type = 'PRIMARY KEY'";
+        assert_eq!(one(&client, keys).await, "id");
+        let insert = "INSERT INTO t (id, tier, n) VALUES ($1, $2, $3), ($4, 'b', 5) RETURNING n + 1, id";
+        let rows = client.query(insert, &[&1_i64, &"a", &7_i32, &2_i64]).await.unwrap();
+        let mut rows: Vec<(i64, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        rows.sort_unstable();
+        assert_eq!(rows, [(6, 2), (8, 1)]);
+        let update = "UPDATE t SET tier = $1, n = n + $2, x = $3 WHERE id = $4";
+        assert_eq!(client.execute(update, &[&"gold", &3_i32, &1.5_f64, &1_i64]).await.unwrap(), 1);
+        assert_eq!(one(&client, "SELECT * FROM t WHERE id = 1").await, "1|gold|10|NULL|1.5");
+        let upsert =
+            "INSERT INTO t (id, n) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET n = excluded.n, tier = $3";
+        assert_eq!(client.execute(upsert, &[&1_i64, &20_i32, &"iron"]).await.unwrap(), 1);
+        assert_eq!(one(&client, "SELECT tier, n FROM t WHERE id = 1").await, "iron|20");
+        let prepared = client.prepare("DELETE FROM t WHERE tier = $1 RETURNING *").await.unwrap();
+        assert_eq!(prepared.columns().len(), 5);
+        assert_eq!(client.query(&prepared, &[&"iron"]).await.unwrap().len(), 1);
+        assert_eq!(client.query(&prepared, &[&"iron"]).await.unwrap().len(), 0);
+    });
+}
+
+#[test]
+fn what_a_transaction_changes_is_seen_by_others_at_once_or_not_at_all() {
+    with_client(async |client, server| {
+        let text = "CREATE TABLE one (id INT PRIMARY KEY, v INT); CREATE TABLE other (v INT);
+            INSERT INTO one VALUES (1, 100); INSERT INTO other VALUES (0);
+            CREATE MATERIALIZED VIEW total AS
+                SELECT (SELECT sum(v) FROM one) + (SELECT sum(v) FROM other) AS s FROM one";
+        client.batch_execute(text).await.unwrap();
+        let reader = connect(server).await;
+        let reading = async {
+            for _ in 0..60 {
+                assert_eq!(
+                    one(&reader, "SELECT (SELECT sum(v) FROM one) + (SELECT sum(v) FROM other)").await,
+                    "100"
+                );
+                assert_eq!(one(&reader, "SELECT s FROM total").await, "100");
+            }
+        };
+        let writing = async {
+            for _ in 0..20 {
+                client
+                    .batch_execute("BEGIN; UPDATE one SET v = v - 1; UPDATE other SET v = v + 1; COMMIT")
+                    .await
+                    .unwrap();
+                let text = "BEGIN; UPDATE other SET v = v + 7; UPDATE one SET v = v - 8; ROLLBACK";
+                client.batch_execute(text).await.unwrap();
+            }
+        };
+        tokio::join!(reading, writing);
+        assert_eq!(one(&client, "SELECT v FROM other").await, "20");
+    });
+}
+
+#[test]
+fn changes_of_one_table_follow_each_other_and_none_is_lost() {
+    with_client(async |client, server| {
+        client
+            .batch_execute("CREATE TABLE t (id INT PRIMARY KEY, n INT); INSERT INTO t VALUES (1, 0)")
+            .await
+            .unwrap();
+        let others = [connect(server).await, connect(server).await, connect(server).await];
+        let adding = others.iter().enumerate().map(|(index, other)| async move {
+            for step in 0..15 {
+                let text = match (index + step) % 3 {
+                    0 => "UPDATE t SET n = n + 1 WHERE id = 1".to_owned(),
+                    1 => "BEGIN; UPDATE t SET n = n + 2; UPDATE t SET n = n - 1; COMMIT".to_owned(),
+                    _ => "BEGIN; UPDATE t SET n = n + 1; SAVEPOINT s; DELETE FROM t; ROLLBACK TO s; COMMIT"
+                        .to_owned(),
+                };
+                other.batch_execute(&text).await.unwrap();
+                assert_ne!(one(other, "SELECT n FROM t").await, "0");
+            }
+        });
+        futures_util::future::join_all(adding).await;
+        assert_eq!(one(&client, "SELECT n FROM t").await, "45");
+        // Readers do not wait for who changes it, and who waits for long enough is told.
+        client.batch_execute("BEGIN; UPDATE t SET n = 0").await.unwrap();
+        assert_eq!(one(&client, "SELECT n FROM t").await, "0");
+        assert_eq!(one(&others[0], "SELECT n FROM t").await, "45");
+        others[0].batch_execute("SET lock_timeout = '50ms'").await.unwrap();
+        assert_eq!(refusal(&others[0], "DELETE FROM t").await.0, SqlState::LOCK_NOT_AVAILABLE);
+        client.batch_execute("ROLLBACK").await.unwrap();
+        assert_eq!(others[0].execute("DELETE FROM t", &[]).await.unwrap(), 1);
+    });
+}
+
+#[test]
+fn one_of_two_transactions_that_wait_for_each_other_ends() {
+    with_client(async |client, server| {
+        client.batch_execute("CREATE TABLE a (n INT); CREATE TABLE b (n INT)").await.unwrap();
+        let other = connect(server).await;
+        client.batch_execute("BEGIN; INSERT INTO a VALUES (1)").await.unwrap();
+        other.batch_execute("BEGIN; INSERT INTO b VALUES (2)").await.unwrap();
+        let (first, second) = tokio::join!(client.batch_execute("INSERT INTO b VALUES (1); COMMIT"), async {
+            let ended = other.batch_execute("INSERT INTO a VALUES (2); COMMIT").await;
+            if ended.is_err() {
+                other.batch_execute("ROLLBACK").await.unwrap();
+            }
+            ended
+        });
+        let refused: Vec<_> =
+            [&first, &second].into_iter().filter_map(|ended| ended.as_ref().err()).collect();
+        assert_eq!(refused.len(), 1, "{first:?} {second:?}");
+        assert_eq!(refused[0].code(), Some(&SqlState::T_R_DEADLOCK_DETECTED));
+        client.batch_execute("ROLLBACK").await.unwrap();
+        let reader = connect(server).await;
+        let kept = one(&reader, "SELECT (SELECT sum(n) FROM a) || ' ' || (SELECT sum(n) FROM b)").await;
+        assert!(kept == "1 1" || kept == "2 2", "{kept}");
+    });
+}
+
+#[test]
+fn a_view_over_tables_begins_with_their_rows_and_tells_what_leaves_and_comes() {
+    with_client(async |client, server| {
+        let text = "CREATE TABLE t (id INT PRIMARY KEY, tier TEXT DEFAULT 'basic');
+            INSERT INTO t (id) VALUES (1), (2), (3);
+            DELETE FROM t WHERE id = 3;
+            CREATE MATERIALIZED VIEW tiers AS SELECT tier, count(*) AS n FROM t GROUP BY tier;
+            CREATE MATERIALIZED VIEW again AS SELECT tier, n FROM tiers WHERE n > 0";
+        client.batch_execute(text).await.unwrap();
+        assert_eq!(one(&client, "SELECT tier, n FROM tiers").await, "basic|2");
+        assert_eq!(one(&client, "SELECT tier, n FROM again").await, "basic|2");
+        let follower = connect(server).await;
+        follower.batch_execute("BEGIN; DECLARE c CURSOR FOR SUBSCRIBE TO tiers").await.unwrap();
+        assert_eq!(one(&follower, "FETCH 1 FROM c").await.split_once('|').unwrap().1, "insert|basic|2");
+        client.batch_execute("UPDATE t SET tier = 'gold' WHERE id = 1").await.unwrap();
+        let mut changes = Vec::new();
+        while changes.len() < 3 {
+            let messages = follower.simple_query("FETCH 10 FROM c").await.unwrap();
+            for message in &messages {
+                if let tokio_postgres::SimpleQueryMessage::Row(row) = message {
+                    let values = [1, 2, 3].map(|column| row.get(column).unwrap_or("NULL"));
+                    changes.push(values.join("|"));
+                }
+            }
+        }
+        // What leaves comes first.
+        assert_eq!(changes.remove(0), "delete|basic|2");
+        changes.sort();
+        assert_eq!(changes, ["insert|basic|1", "insert|gold|1"]);
     });
 }

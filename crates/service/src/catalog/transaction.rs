@@ -28,6 +28,10 @@ impl Transaction {
         self.progress = Progress::Begun;
     }
 
+    pub fn is_begun(&self) -> bool {
+        !matches!(self.progress, Progress::None)
+    }
+
     pub fn end(&mut self) {
         *self = Transaction::default();
     }

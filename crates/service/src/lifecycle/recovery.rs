@@ -10,6 +10,7 @@ use crate::catalog::catalog_store::Start;
 use crate::catalog::log::CatalogLog;
 use crate::catalog::record::{CatalogRecord, StartedQuery};
 use crate::catalog::user::Users;
+use crate::lifecycle::filling::needs_filling;
 use crate::lifecycle::starting::NewQuery;
 use crate::runtime::query::Identity;
 use crate::runtime::query_at_gateways::QueryAtGateways;
@@ -76,9 +77,13 @@ impl Runtime {
         }
         // All begin with the first row of the sources that they read together.
         let held = runtime.clock().hold();
-        queries.into_iter().for_each(|query| runtime.start_again(query));
+        // Those that are to be given what tables have cannot begin before the sources of these are read.
+        let (given, others): (Vec<_>, Vec<_>) =
+            queries.into_iter().partition(|query| runtime.begins_over_tables(query));
+        others.into_iter().for_each(|query| runtime.start_again(query));
         runtime.refuse_without_end();
         drop(held);
+        given.into_iter().for_each(|query| runtime.start_again(query));
         Ok(runtime)
     }
 
@@ -176,6 +181,12 @@ impl Runtime {
             here
         };
         (here(queries, false), here(stopped, true))
+    }
+
+    /// Whether a query reads tables and has not begun.
+    fn begins_over_tables(&self, query: &StartedQuery) -> bool {
+        let pipeline = self.pipeline_of(query);
+        pipeline.is_ok_and(|pipeline| needs_filling(&pipeline, false).unwrap_or(false))
     }
 
     fn start_again(&self, query: StartedQuery) {

@@ -422,6 +422,7 @@ fn cause_of(error: Error) -> Cause {
     match error {
         Error::Query(cause) | Error::NotAllowed(cause) => cause,
         Error::Statement(error) => Cause::user(error.to_string()),
+        Error::Refused(refused) => Cause::user(refused.message),
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tidemill_engine::Cause;
+use tidemill_engine::{Beginning, Cause};
 use tidemill_sql::{Pipeline, ViewHandle};
 
 use crate::Runtime;
 use crate::catalog::catalog_store::Start;
 use crate::catalog::record::StartedQuery;
+use crate::lifecycle::filling::{begin_filling, fill};
 use crate::runtime::entry::Entry;
 use crate::runtime::query::{AtEnd, Identity, NamedQuery};
 
@@ -99,7 +100,15 @@ impl Runtime {
         query: NewQuery,
         keep: impl FnOnce(&Identity, &[ViewHandle]) -> Result<AtEnd, Cause>,
     ) -> Result<Arc<NamedQuery>, Cause> {
-        let NewQuery { kept, clock_name, pipeline, is_new } = query;
+        let NewQuery { kept, clock_name, mut pipeline, is_new } = query;
+        let filled = begin_filling(self, &pipeline, is_new)?;
+        // What an interrupted start has left is not continued.
+        let is_new = is_new || filled.is_some();
+        if filled.is_some() {
+            // What the tables have by now, it is given.
+            pipeline.set_beginning(Beginning::Current);
+        }
+        let output = kept.outputs.first().cloned().unwrap_or_default();
         let (explained, computation) = (pipeline.explained(), pipeline.computation().to_owned());
         let (clock, name) = (self.clock().clone(), clock_name.clone());
         let running = self.start_for_all(move || {
@@ -108,6 +117,9 @@ impl Runtime {
         })?;
         let identity = Identity { kept, clock_name, computation };
         let at_end = keep(&identity, running.views())?;
+        if let Some(filled) = filled {
+            fill(self, filled, &output)?;
+        }
         let watcher = self.watcher().clone();
         self.start_for_all(move || NamedQuery::start(identity, (explained, running), at_end, &watcher))
     }

@@ -51,6 +51,7 @@ use crate::catalog::log::{CatalogLog, MemoryCatalogLog};
 use crate::catalog::user::Users;
 use crate::gateways::Gateways;
 use crate::query_watcher::QueryWatcher;
+use crate::tables::Tables;
 
 /// A catalogue, and the queries that run under it, by name. Clones refer to the same one, and any thread may use them; when
 /// the last one and all sessions are dropped, the queries end at once.
@@ -92,6 +93,8 @@ struct RuntimeState {
     /// The queries that run at gateways, in the order in which they were started.
     at_gateways: Mutex<Vec<QueryAtGateways>>,
     gateways: OnceLock<Gateways>,
+    /// Who changes which table.
+    tables: Arc<Tables>,
 }
 
 impl Runtime {
@@ -128,6 +131,7 @@ impl Runtime {
                 not_started: Mutex::default(),
                 at_gateways: Mutex::default(),
                 gateways: OnceLock::new(),
+                tables: Arc::default(),
             }),
         }
     }
@@ -154,6 +158,10 @@ impl Runtime {
 
     pub(crate) fn catalog_store(&self) -> &CatalogStore {
         &self.shared.catalog
+    }
+
+    pub(crate) fn tables(&self) -> &Arc<Tables> {
+        &self.shared.tables
     }
 
     pub(crate) fn readers(&self) -> &Readers {

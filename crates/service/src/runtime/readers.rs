@@ -82,6 +82,11 @@ impl SessionTurns {
         )
     }
 
+    /// How many requests to cancel the statement that is executed ignores.
+    pub fn cancelled_before(&self) -> u32 {
+        self.cancelled_before.lock().unwrap_or_else(|| self.cancellation.requests())
+    }
+
     /// From now on, queries ignore the first `requests` requests to cancel, and no others.
     pub fn count_cancellations_after(&self, requests: u32) {
         *self.cancelled_before.lock() = Some(requests);

@@ -45,6 +45,7 @@ impl Session {
             StatementKind::Alter(alter) => self.lifecycle().alter(statement, alter).map(Reply::Done),
             StatementKind::Query(..) => {
                 drop(self.stopped_views(statement)?);
+                self.wait_for_own_changes(statement)?;
                 self.plan(statement)
             }
             StatementKind::Subscribe(name) => Ok(Reply::Changes(Box::new(subscribe(self, name, statement)?))),

@@ -1,10 +1,12 @@
 //! One connection: its settings, its transaction, its cancellation.
 
 mod adding_columns;
+mod changing_tables;
 mod dispatch;
 mod live_sources;
 mod plans;
 mod subscribing;
+mod table_transaction;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +15,14 @@ use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::{
-    Catalog, Opened, OptionGroup, ParameterType, Pipeline, Planner, Settings, ShowKind, Statement,
-    StatementKind, Turns,
+    Catalog, ClientTable, Opened, OptionGroup, ParameterType, Pipeline, Planner, Settings, ShowKind,
+    Statement, StatementKind, TableChange, Turns,
 };
 
+pub use self::changing_tables::Changed;
+use self::changing_tables::TableChanger;
+pub use self::table_transaction::TableSavepoint;
+use self::table_transaction::TableTransaction;
 use crate::catalog::transaction::Transaction;
 use crate::lifecycle::gateway_lifecycle::GatewayLifecycle;
 use crate::lifecycle::query_lifecycle::QueryLifecycle;
@@ -63,6 +69,8 @@ pub struct Session {
     runs_definitions: bool,
     has_defined: bool,
     transaction: Transaction,
+    /// The tables that it changes.
+    tables: TableTransaction,
 }
 
 impl Session {
@@ -83,6 +91,7 @@ impl Session {
             runs_definitions: false,
             has_defined: false,
             transaction: Transaction::default(),
+            tables: TableTransaction::new(runtime.tables()),
         }
     }
 
@@ -92,8 +101,9 @@ impl Session {
         self.transaction.begin();
     }
 
-    /// Queries read the views as they are again.
+    /// Queries read the views as they are again. What was not [committed](Session::commit_changes) is undone.
     pub fn end_transaction(&mut self) {
+        self.tables.roll_back();
         self.transaction.end();
     }
 
@@ -127,7 +137,103 @@ impl Session {
 
     /// As `catalog`, with the number of times that it had changed by then.
     fn catalog_at(&mut self) -> (u64, Catalog) {
-        self.transaction.catalog(self.runtime.catalog_store())
+        let (changes, mut catalog) = self.transaction.catalog(self.runtime.catalog_store());
+        // What cannot be attached is told by the next change.
+        let _ = self.tables.attach(&mut catalog);
+        (changes, catalog)
+    }
+
+    /// Whether it is in a transaction.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.transaction.is_begun()
+    }
+
+    /// From here on, the queries of its transaction read the views at the newest cycle.
+    pub(crate) fn read_newest(&mut self) {
+        if self.transaction.is_begun() {
+            self.transaction.begin();
+        }
+    }
+
+    /// How long it waits for a transaction that changes the same table; `None`: until that has ended.
+    pub fn set_lock_timeout(&mut self, time_max: Option<std::time::Duration>) {
+        self.tables.lock_time_max = time_max;
+    }
+
+    /// Returns the table of this name, if it is one whose rows clients change.
+    pub fn client_table(&self, name: &str) -> Option<ClientTable> {
+        ClientTable::of(&self.runtime.catalog(), name)
+    }
+
+    /// Executes a statement that changes a table: at once, or as part of the session's transaction. A statement that fails changes nothing.
+    ///
+    /// # Errors
+    /// Why it cannot be executed.
+    pub fn change(&mut self, change: &TableChange) -> Result<Changed, Error> {
+        TableChanger(self).change(change)
+    }
+
+    /// Adds rows to a table: those of a `COPY`, which have these columns of the table.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn add_to_table(
+        &mut self,
+        table: &ClientTable,
+        batches: &[RecordBatch],
+        places: &[usize],
+    ) -> Result<usize, Error> {
+        TableChanger(self).add(table, batches, places)
+    }
+
+    /// The columns of what a change gives back; `None` if it gives nothing back.
+    ///
+    /// # Errors
+    /// If it cannot be executed.
+    pub fn columns_of_change(&mut self, change: &TableChange) -> Result<Option<SchemaRef>, Error> {
+        TableChanger(self).columns(change)
+    }
+
+    /// The types of a change's parameters: those that are given, otherwise those of the columns whose values they are, otherwise those
+    /// that its queries imply, otherwise texts.
+    pub fn parameters_of_change(
+        &mut self,
+        change: &TableChange,
+        given: &[Option<ParameterType>],
+    ) -> Vec<ParameterType> {
+        TableChanger(self).parameters(change, given)
+    }
+
+    /// Waits until the views that a query reads have what this session has changed.
+    pub(crate) fn wait_for_own_changes(&mut self, statement: &Statement) -> Result<(), Error> {
+        TableChanger(self).wait(statement)
+    }
+
+    /// Commits what the session's transaction has changed.
+    ///
+    /// # Errors
+    /// If it cannot; then nothing of it counts.
+    pub fn commit_changes(&mut self) -> Result<(), Error> {
+        let runtime = self.runtime().clone();
+        self.tables.commit(&runtime)
+    }
+
+    /// Undoes what the session's transaction has changed.
+    pub fn roll_back_changes(&mut self) {
+        self.tables.roll_back();
+    }
+
+    /// The point where the session's transaction is.
+    pub fn table_savepoint(&self) -> TableSavepoint {
+        self.tables.savepoint()
+    }
+
+    /// Undoes what the session's transaction has changed since a point.
+    ///
+    /// # Errors
+    /// If it cannot.
+    pub fn return_to_table_savepoint(&mut self, point: &TableSavepoint) -> Result<(), Error> {
+        self.tables.return_to(point)
     }
 
     /// Its runtime.

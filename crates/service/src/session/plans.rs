@@ -74,6 +74,7 @@ impl Session {
         let kinds = values.iter().map(|value| value.kind).collect();
         let Some(kept) = self.kept_plan(statement, kinds)? else { return Ok(None) };
         drop(self.stopped_views(statement)?);
+        self.wait_for_own_changes(statement)?;
         let turns = Arc::clone(&self.turns);
         let _planning = planning(&turns, statement)?;
         let answer = self.planner.answer(&kept, statement, values);
@@ -86,6 +87,10 @@ impl Session {
         statement: &Statement,
         kinds: Vec<ParameterType>,
     ) -> Result<Option<Arc<CachedPlan>>, Error> {
+        // What it has changed itself is only in its own catalogue.
+        if self.tables.has_any() {
+            return Ok(None);
+        }
         let Some(planned) = Planned::new(statement, kinds, self.opens_files()) else { return Ok(None) };
         let changes = self.refresh();
         let (runtime, turns) = (self.runtime().clone(), Arc::clone(&self.turns));

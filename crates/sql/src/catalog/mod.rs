@@ -8,12 +8,14 @@ mod gateways;
 mod instructions;
 mod journals;
 mod listing;
+mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use tidemill_connect::memory::PushTarget;
 use tidemill_engine::{Beginning, PlaceGroup, PoolStatus};
@@ -25,6 +27,7 @@ pub use self::failed::FailedDefinition;
 pub(crate) use self::failed::{adds_to, defined, is_insert};
 pub(crate) use self::instructions::{Instructions, Requested};
 pub use self::listing::{ListedFunction, ListedKey, ListedRelation};
+pub use self::tables::{ClientTable, NewTable, NewTableColumn};
 use crate::connectors::{self, ConnectorTable, SinkDefinition};
 use crate::defined_functions::DefinedFunctions;
 use crate::extension::Registry;
@@ -247,6 +250,12 @@ impl Catalog {
     /// ```
     pub fn attach_rows(&mut self, name: &str, rows: RecordBatch) {
         self.relations.add(name, Relation::Source(Arc::new(SourceDefinition::of_rows(name, rows))));
+    }
+
+    /// As [`attach_rows`](Catalog::attach_rows), with rows in several batches.
+    pub fn attach_batches(&mut self, name: &str, schema: SchemaRef, batches: Vec<RecordBatch>) {
+        let definition = SourceDefinition::of_batches(name, schema, batches);
+        self.relations.add(name, Relation::Source(Arc::new(definition)));
     }
 
     /// The same version, in which the views that run stay as they are now: all of them after one cycle, the newest that they

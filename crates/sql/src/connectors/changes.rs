@@ -5,7 +5,7 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, ExprSchemable};
 
 use crate::logical::Provider;
-use crate::relations::source_changes::SourceChanges;
+use crate::relations::source_changes::{COUNT_COLUMN, READER_COLUMN, SourceChanges};
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind, OptionValues};
 use crate::statement::{CreateSource, Options, Statement};
 use crate::text::TextError;
@@ -54,15 +54,18 @@ pub(super) fn source_changes(
                 deleted.map(|text| condition(text, options, schema, (statement, provider))).transpose()?;
             Ok(Some(SourceChanges::Upsert { deleted }))
         }
-        "weights" => match schema.column_with_name(WEIGHT_COLUMN) {
-            Some((column, field)) if *field.data_type() == DataType::Int64 && !field.is_nullable() => {
-                Ok(Some(SourceChanges::Weights { column }))
+        "weights" => {
+            match schema.column_with_name(COUNT_COLUMN).or_else(|| schema.column_with_name(WEIGHT_COLUMN)) {
+                Some((column, field)) if *field.data_type() == DataType::Int64 && !field.is_nullable() => {
+                    let reader = schema.index_of(READER_COLUMN).ok().filter(|_| field.name() == COUNT_COLUMN);
+                    Ok(Some(SourceChanges::Weights { column, reader }))
+                }
+                _ => {
+                    let error = options.error(CHANGES.name, "no column has the weights of the rows");
+                    Err(error.with_hint("declare it: weight BIGINT NOT NULL"))
+                }
             }
-            _ => {
-                let error = options.error(CHANGES.name, "no column has the weights of the rows");
-                Err(error.with_hint("declare it: weight BIGINT NOT NULL"))
-            }
-        },
+        }
         _ => Ok(None),
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::Schema;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast;
+use tidemill_connect::memory::PushTarget;
 use tidemill_engine::Beginning;
 
 use super::journaled_types::as_journaled;
@@ -41,7 +42,12 @@ impl Planner {
             connectors::define_source(create, is_table, statement, provider, table, &self.settings)
         })?;
         let is_upserted = matches!(definition.changes, Some(SourceChanges::Upsert { .. }));
-        if let Some(name) = create.key.first().filter(|_| !is_table && !is_upserted) {
+        let is_of_table = definition.push.as_ref().is_some_and(PushTarget::is_transactional);
+        if let Some(column) = create.columns.iter().find(|column| column.default.is_some() && !is_of_table) {
+            let error = statement.error(column.span, "only the columns of a table have defaults");
+            return Err(error.with_hint("compute it in a view: coalesce(column, value)"));
+        }
+        if let Some(name) = create.key.first().filter(|_| !is_table && !is_upserted && !is_of_table) {
             let error = statement
                 .error(name.span, "a stream has no key, because its rows are only added and never replaced");
             return Err(error.with_hint(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use tidemill_connect::memory::PushTarget;
 use tidemill_engine::{Beginning, Cause, DatabaseClock, Durability, SinkQuery};
 
 use tidemill_operators::changes::changelog_schema;
@@ -165,6 +166,15 @@ impl Pipeline {
         if let Some(durable) = &mut self.durable {
             durable.beginning = beginning;
         }
+    }
+
+    /// The tables that it reads, by the names of their sources, and what its queries are called among those that read them.
+    pub fn tables(&self) -> (Vec<String>, &[String]) {
+        let dataflow = &self.prepared.dataflow;
+        let of_table =
+            |source: &&UsedSource| source.definition.push.as_ref().is_some_and(PushTarget::is_transactional);
+        let tables = dataflow.sources.iter().filter(of_table).map(|source| source.definition.name.clone());
+        (tables.collect(), &dataflow.readers)
     }
 
     /// Whether all its sources are read from their beginning whenever it starts, as files are.

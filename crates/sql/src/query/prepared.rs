@@ -14,6 +14,7 @@ use crate::query::divided_query::DividedQuery;
 use crate::query::real_time::RealTime;
 use crate::query::unselected_key::WithKey;
 use crate::refusal::refuse;
+use crate::relations::source_changes::reader_of;
 use crate::settings::Settings;
 use crate::split_profiles::{RequestedSplits, requested_splits};
 use crate::translate::{
@@ -69,6 +70,8 @@ pub(crate) struct Dataflow {
     /// Results that could not be represented and are NULL.
     pub null_results: FaultLog,
     pub late: LateRows,
+    /// What each query is called among those that read a table.
+    pub readers: Vec<String>,
 }
 
 /// When the answer to a query is there.
@@ -259,8 +262,11 @@ fn translated(
     translator.failed_results =
         if ends_with_error { FailedResults::Stop } else { FailedResults::Null(null_results.clone()) };
     let mut outputs = Vec::new();
-    for (((name, _), query), takes) in queries.iter().zip(&plans).zip(takes) {
+    let mut readers = Vec::new();
+    for (((name, written), query), takes) in queries.iter().zip(&plans).zip(takes) {
         translator.takes_changes = takes.changes();
+        translator.reader = reader_of(name, written);
+        readers.push(translator.reader.clone());
         let relation = translator.output(query)?;
         let relation = match takes {
             Takes::Rows | Takes::Changes => relation,
@@ -276,7 +282,7 @@ fn translated(
     let Translator { mut plan, sources, faults, late, .. } = translator;
     plan.left_out.faults.extend([faults.clone(), null_results.clone()]);
     plan.left_out.rows.push(late.counter());
-    Ok((Dataflow { plan, sources, splits, places, faults, null_results, late }, outputs))
+    Ok((Dataflow { plan, sources, splits, places, faults, null_results, late, readers }, outputs))
 }
 
 fn limits(context: &QueryContext<'_>) -> StateLimits {

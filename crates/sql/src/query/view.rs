@@ -110,6 +110,11 @@ impl ViewHandle {
         ViewHandle { view, ..self.clone() }
     }
 
+    /// Whether it has everything that concerns it up to a cycle of its database.
+    pub fn has_reached(&self, cycle: u64) -> bool {
+        self.clock.reached(&self.store) > cycle
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name

@@ -1,5 +1,6 @@
 //! A source of rows that are known when it is opened.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +11,20 @@ use tidemill_engine::{Cause, Polled, Source};
 /// Returns its rows once, and ends.
 pub(crate) struct SingleBatchSource {
     schema: SchemaRef,
-    rows: Option<RecordBatch>,
+    /// Those that were not returned yet.
+    rows: VecDeque<RecordBatch>,
 }
 
 impl SingleBatchSource {
     /// A source of these rows.
     pub fn new(rows: RecordBatch) -> SingleBatchSource {
-        SingleBatchSource { schema: rows.schema(), rows: Some(rows).filter(|rows| rows.num_rows() > 0) }
+        SingleBatchSource::of_batches(rows.schema(), vec![rows])
+    }
+
+    /// A source of the rows of several batches.
+    pub fn of_batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> SingleBatchSource {
+        let rows = batches.into_iter().filter(|rows| rows.num_rows() > 0).collect();
+        SingleBatchSource { schema, rows }
     }
 }
 
@@ -26,7 +34,7 @@ impl Source for SingleBatchSource {
     }
 
     fn poll(&mut self, _wait: Duration) -> Result<Polled, Cause> {
-        Ok(self.rows.take().map_or(Polled::Ended, Polled::Rows))
+        Ok(self.rows.pop_front().map_or(Polled::Ended, Polled::Rows))
     }
 
     fn is_finite(&self) -> bool {

@@ -115,9 +115,15 @@ impl SourceDefinition {
 
     /// A table of rows that are known.
     pub(crate) fn of_rows(name: &str, rows: RecordBatch) -> SourceDefinition {
-        let schema = rows.schema();
-        let open =
-            move |columns: Option<&[usize]>| Projected::open(SingleBatchSource::new(rows.clone()), columns);
+        SourceDefinition::of_batches(name, rows.schema(), vec![rows])
+    }
+
+    /// A table of rows that are known, in batches of these columns.
+    pub(crate) fn of_batches(name: &str, schema: SchemaRef, batches: Vec<RecordBatch>) -> SourceDefinition {
+        let columns = Arc::clone(&schema);
+        let open = move |chosen: Option<&[usize]>| {
+            Projected::open(SingleBatchSource::of_batches(Arc::clone(&columns), batches.clone()), chosen)
+        };
         let definition = SourceDefinition::new(name, schema, Arc::new(open));
         SourceDefinition { is_table: true, is_finite: true, is_repeatable: true, ..definition }
     }

@@ -4,6 +4,7 @@
 
 mod as_of;
 mod calls;
+mod change;
 mod clauses;
 mod client;
 mod ddl;
@@ -33,6 +34,9 @@ use datafusion::sql::sqlparser::ast::Spanned;
 
 pub use self::as_of::AsOf;
 pub(crate) use self::calls::{TABLE_FUNCTIONS, called, calls_in, normal};
+pub use self::change::{
+    AFFECTED, Assigned, ChangeKind, Conflict, Merged, MergedAction, ROW, TARGET, TableChange, TableShape,
+};
 pub(crate) use self::clauses::not_given;
 pub use self::client::setting_calls::SettingCall;
 pub use self::ddl::add_columns::{AddColumns, AddedColumn, ColumnPlace};

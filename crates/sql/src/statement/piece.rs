@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, ObjectName, SelectItem, SetExpr, TableFactor};
+use datafusion::sql::sqlparser::ast::{self, Expr, Ident, ObjectName, SelectItem, SetExpr, TableFactor};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::client::query;
@@ -148,6 +148,16 @@ impl Piece {
     #[must_use]
     pub fn error(&self, message: impl Into<String>) -> TextError {
         TextError::new(&self.script, self.tokens.span, message)
+    }
+
+    /// Reads it as a change of a table.
+    pub(super) fn change(&self) -> Result<Box<ast::Statement>, TextError> {
+        read::change(&self.script, self.tokens.clone())
+    }
+
+    /// Where it is, and in what.
+    pub(super) fn place(&self) -> (Arc<Script>, Span) {
+        (Arc::clone(&self.script), self.tokens.span)
     }
 
     /// Reads it. It may have parameters: `$1`, `$2`, ... stand for values that [`Statement::bind`] gives.

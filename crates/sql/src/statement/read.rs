@@ -80,6 +80,22 @@ pub(super) fn of_client(script: &Arc<Script>, tokens: Tokens) -> Result<Statemen
     client_statement(script, tokens).map_err(|error| foreign::translated(error, span))
 }
 
+/// Reads a change of a table.
+pub(super) fn change(
+    script: &Arc<Script>,
+    tokens: Tokens,
+) -> Result<Box<datafusion::sql::sqlparser::ast::Statement>, TextError> {
+    let Tokens { mut main, options, span, end } = tokens;
+    if let Some((_, with)) = options {
+        return Err(TextError::new(script, with, "a change of a table has no options"));
+    }
+    row_counts::as_calls(&mut main);
+    plain_words::quote(&mut main);
+    let mut cursor = Cursor::new(script, main, end);
+    let read = cursor.change().and_then(|change| cursor.finish("statement").map(|()| change));
+    read.map_err(|error| foreign::translated(error, span))
+}
+
 fn client_statement(script: &Arc<Script>, tokens: Tokens) -> Result<Statement, TextError> {
     let mut statement = read(script, tokens)?;
     // A deep tree would take too much stack.

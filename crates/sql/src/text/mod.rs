@@ -31,6 +31,10 @@ pub enum Problem {
     AmbiguousColumn,
     /// There is no function of this name, or not with these arguments.
     UnknownFunction,
+    /// It is not a sentence of the language.
+    Syntax,
+    /// No key of a table says what a statement takes for one.
+    NoConstraint,
     /// The name is taken.
     Exists,
     /// The source has a column of this name.

@@ -115,6 +115,8 @@ pub(crate) struct Translator {
     /// Whether rows of the query that is translated may also go again. Otherwise only such queries have a translation whose rows come
     /// and, in tables, are replaced.
     pub takes_changes: bool,
+    /// The [reader](crate::relations::source_changes::reader_of) that the query is which is translated.
+    pub reader: String,
     /// What was translated already: a view that is used twice runs once.
     done: Vec<(TranslatedFor, LogicalPlan, Relation)>,
     /// The nodes being translated, each within the one before it, with the number of operators that it has so far.
@@ -151,6 +153,7 @@ impl Translator {
             limits,
             windows: 0,
             takes_changes: false,
+            reader: String::new(),
             done: Vec::new(),
             nodes: Vec::new(),
             process: None,

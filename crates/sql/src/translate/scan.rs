@@ -7,6 +7,7 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
+use tidemill_connect::memory::PushTarget;
 use tidemill_engine::{
     Cause, DurableUse, Expression, FeedSettings, PastSource, Source, SourceKey, SourcePlan, SourceUse,
     StreamRef,
@@ -116,6 +117,7 @@ impl UsedSource {
             stream,
             settings: durable.stream.clone(),
             sync: durable.sync,
+            is_transactional: definition.push.as_ref().is_some_and(PushTarget::is_transactional),
         });
         if starts_over && durable.is_none() {
             let used = self.clone();

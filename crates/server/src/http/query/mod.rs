@@ -79,6 +79,7 @@ pub(super) async fn begin(
     let time_max = question.time_max;
     let worker = Worker {
         session,
+        role,
         question,
         begun: Some(begun),
         pieces,

@@ -9,11 +9,11 @@ use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use parking_lot::{Mutex, MutexGuard};
-use tidemill_engine::arrow::array::RecordBatch;
+use tidemill_engine::arrow::array::{Int64Array, RecordBatch, StringArray};
 use tidemill_engine::arrow::schema::{Schema, SchemaRef};
 use tidemill_engine::bytes_of_rows;
-use tidemill_service::{Query, Reply, RowStream, Session};
-use tidemill_sql::{LeftOut, Statement, StatementKind, parse};
+use tidemill_service::{Query, Reply, Role, RowStream, Session};
+use tidemill_sql::{LeftOut, Statement, StatementKind, TableChange, divide, parse};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::encoding::{Encoder, Encoding, Failure};
@@ -66,6 +66,7 @@ impl FinalPiece {
 /// What answers a question.
 pub(super) struct Worker {
     pub session: Session,
+    pub role: Role,
     pub question: Question,
     pub begun: Option<oneshot::Sender<Result<AnswerHead, Refusal>>>,
     pub pieces: PieceSender,
@@ -150,6 +151,9 @@ impl Worker {
 
     /// Plans the statement, and starts what it asks for. The columns may be known with the answer only.
     fn ask(&mut self) -> Result<Answered, End> {
+        if let Some(change) = only_change(&self.question.text)? {
+            return self.change(&change);
+        }
         let statement = only_statement(&self.question.text)?;
         let ready = |rows: RecordBatch| {
             let schema = rows.schema();
@@ -187,6 +191,26 @@ impl Worker {
             }
             Reply::Done(_) => Err(not_a_query().into()),
         }
+    }
+
+    /// Changes a table. Without `RETURNING`, the answer says how many rows there were.
+    fn change(&mut self, change: &TableChange) -> Result<Answered, End> {
+        if self.role < Role::Writer {
+            let message = "a reader changes no tables";
+            return Err(Report::error(INSUFFICIENT_PRIVILEGE, message).into());
+        }
+        let changed = self.session.change(change).map_err(Report::from)?;
+        let rows = match changed.returned {
+            Some(rows) => rows,
+            None => {
+                let command = Arc::new(StringArray::from(vec![change.kind.word()])) as _;
+                let count = Arc::new(Int64Array::from(vec![changed.rows as i64])) as _;
+                let rows = RecordBatch::try_from_iter([("command", command), ("rows", count)]);
+                rows.map_err(|error| Report::bug(error.to_string()))?
+            }
+        };
+        let schema = rows.schema();
+        Ok((Rows::Ready(Some(rows)), Some(schema), None))
     }
 
     /// The names of the columns that identify a row of an answer that changes. Only subscribers can be told a change.
@@ -342,6 +366,20 @@ fn notice_field(notices: &[String]) -> Option<HeaderValue> {
     (!text.is_empty()).then(|| HeaderValue::from_str(&text).ok()).flatten()
 }
 
+/// The change of a table that a text is; `None` if it is something else.
+fn only_change(text: &str) -> Result<Option<TableChange>, Report> {
+    let pieces = divide(text, "query").map_err(|error| Report::of_reading(&error))?;
+    match pieces.as_slice() {
+        [piece] => match TableChange::read(piece).transpose().map_err(|error| Report::of_reading(&error))? {
+            Some(change) if change.parameters() > 0 => {
+                Err(Report::error(SYNTAX_ERROR, "the statement has parameters; write their values into it"))
+            }
+            change => Ok(change),
+        },
+        _ => Ok(None),
+    }
+}
+
 /// The statement of a text, which has only one.
 fn only_statement(text: &str) -> Result<Statement, Report> {
     let mut statements = parse(text, "query").map_err(|error| Report::of_reading(&error))?;
@@ -367,8 +405,11 @@ fn only_statement(text: &str) -> Result<Statement, Report> {
 }
 
 fn not_a_query() -> Report {
-    Report::error(NOT_SUPPORTED, "only SELECT, SHOW, DESCRIBE, EXPLAIN and SUBSCRIBE are answered by HTTP")
-        .with_hint("use psql or `tidemill sql --database` for definitions and settings")
+    Report::error(
+        NOT_SUPPORTED,
+        "only SELECT, SHOW, DESCRIBE, EXPLAIN, SUBSCRIBE and changes of tables are answered by HTTP",
+    )
+    .with_hint("use psql or `tidemill sql --database` for definitions and settings")
 }
 
 fn status_of(code: &str) -> StatusCode {

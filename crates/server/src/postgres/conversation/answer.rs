@@ -62,6 +62,8 @@ pub(super) struct Rows {
     columns: Option<Vec<Column>>,
     /// The first word of the tag.
     word: &'static str,
+    /// The whole tag, if it does not count the rows.
+    whole_tag: Option<String>,
     given: u64,
     left_out: Option<LeftOut>,
     cancellation: Cancellation,
@@ -75,6 +77,11 @@ impl Rows {
         let mut rows = Rows::of(None, Some(batch.schema()), word, session);
         rows.hold(batch)?;
         Ok(rows)
+    }
+
+    /// Rows that a change gives back, with its tag.
+    pub fn returned(batch: RecordBatch, tag: String, session: &Session) -> Result<Rows, Report> {
+        Ok(Rows { whole_tag: Some(tag), ..Rows::ready(batch, "SELECT", session)? })
     }
 
     /// Rows that come. The query is started by `start`.
@@ -130,6 +137,7 @@ impl Rows {
             schema,
             columns,
             word,
+            whole_tag: None,
             given: 0,
             left_out: None,
             cancellation,
@@ -251,6 +259,9 @@ impl Rows {
     }
 
     pub fn tag(&self) -> String {
+        if let Some(tag) = &self.whole_tag {
+            return tag.clone();
+        }
         match self.word {
             word @ ("SELECT" | "SUBSCRIBE") => format!("{word} {}", self.given),
             word => word.to_owned(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tidemill_service::Role;
 use tidemill_sql::{Parameter, Piece, Statement, StatementKind};
 
+use super::change_statement::{ChangeOrInsert, ChangeStatement};
 use super::copy::statement::CopyStatement;
 use super::cursor_statement::CursorStatement;
 use super::insert_statement::InsertStatement;
@@ -21,6 +22,7 @@ pub(crate) enum ClientStatement {
     Own(OwnStatement),
     Copy(CopyStatement),
     Insert(InsertStatement),
+    Change(ChangeStatement),
     Cursor(CursorStatement),
     Prepare(PrepareStatement),
     Table(TableStatement),
@@ -48,7 +50,9 @@ impl ClientStatement {
             // What is executed is looked at for itself.
             ClientStatement::Own(_) | ClientStatement::Prepare(_) => Role::Reader,
             // An input of a sink is a definition, which is looked at once it is known to be one.
-            ClientStatement::Copy(CopyStatement::In { .. }) | ClientStatement::Insert(_) => Role::Writer,
+            ClientStatement::Copy(CopyStatement::In { .. })
+            | ClientStatement::Insert(_)
+            | ClientStatement::Change(_) => Role::Writer,
             ClientStatement::Table(_) => Role::Owner,
             ClientStatement::Statement(_)
             | ClientStatement::Prepared(..)
@@ -67,6 +71,7 @@ impl ClientStatement {
             ClientStatement::Own(own) => !matches!(own, OwnStatement::Commit),
             ClientStatement::Copy(CopyStatement::In { .. })
             | ClientStatement::Insert(_)
+            | ClientStatement::Change(_)
             | ClientStatement::Table(_) => false,
             ClientStatement::Statement(statement) => !statement.kind.is_definition(),
             _ => true,
@@ -82,6 +87,7 @@ impl ClientStatement {
             ClientStatement::Insert(InsertStatement { query, .. }) => Some(query),
             ClientStatement::Cursor(CursorStatement::Declare { query, .. }) => Some(query),
             ClientStatement::Own(_)
+            | ClientStatement::Change(_)
             | ClientStatement::Copy(_)
             | ClientStatement::Cursor(_)
             | ClientStatement::Prepare(_)
@@ -94,10 +100,11 @@ impl ClientStatement {
     pub fn shown(&self) -> Option<Cow<'_, str>> {
         let query = match self {
             ClientStatement::Copy(CopyStatement::In { .. }) => return Some("COPY ... FROM STDIN".into()),
-            ClientStatement::Table(TableStatement::Create(_)) => return Some("CREATE TABLE ...".into()),
+            ClientStatement::Table(TableStatement::Create(..)) => return Some("CREATE TABLE ...".into()),
             ClientStatement::Insert(InsertStatement { source, .. }) => {
                 return Some(format!("INSERT INTO {source} ...").into());
             }
+            ClientStatement::Change(change) => return Some(change.shown().into()),
             other => other.query()?,
         };
         Some(if is_shown(&query.kind) {
@@ -125,7 +132,9 @@ impl ClientStatement {
     pub fn bind(&self, values: &[Parameter]) -> Result<ClientStatement, Report> {
         let values: Vec<Option<Parameter>> = values.iter().cloned().map(Some).collect();
         let mut bound = self.clone();
-        if let ClientStatement::Statement(query)
+        if let ClientStatement::Change(change) = &mut bound {
+            *change = change.bind(&values);
+        } else if let ClientStatement::Statement(query)
         | ClientStatement::Copy(CopyStatement::Out { query, .. })
         | ClientStatement::Insert(InsertStatement { query, .. })
         | ClientStatement::Cursor(CursorStatement::Declare { query, .. }) = &mut bound
@@ -140,8 +149,11 @@ impl ClientStatement {
         if let Some(copy) = CopyStatement::read(piece, &words) {
             return copy.map(ClientStatement::Copy);
         }
-        if let Some(insert) = InsertStatement::read(piece, &words) {
-            return insert.map(ClientStatement::Insert);
+        if let Some(change) = ChangeStatement::read(piece, &words) {
+            return Ok(match change? {
+                ChangeOrInsert::Change(change) => ClientStatement::Change(change),
+                ChangeOrInsert::Insert(insert) => ClientStatement::Insert(insert),
+            });
         }
         if let Some(cursor) = CursorStatement::read(piece, &words) {
             return cursor.map(ClientStatement::Cursor);

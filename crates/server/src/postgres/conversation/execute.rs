@@ -57,6 +57,7 @@ impl Conversation<'_> {
             ClientStatement::Copy(copy) => self.copy(copy),
             ClientStatement::Table(statement) => self.execute_table_statement(statement),
             ClientStatement::Insert(insert) => self.insert(insert),
+            ClientStatement::Change(change) => self.change(change),
             ClientStatement::Cursor(cursor) => self.execute_cursor_statement(cursor),
         }
     }
@@ -193,8 +194,11 @@ impl Conversation<'_> {
                 }
                 let has_failed = self.transaction == TransactionStatus::Failed;
                 self.transaction = TransactionStatus::None;
+                let wants_commit = *own == OwnStatement::Commit && !has_failed;
+                let committed =
+                    if wants_commit { self.session.commit_changes().map_err(Report::from) } else { Ok(()) };
                 self.session.end_transaction();
-                let is_commit = *own == OwnStatement::Commit && !has_failed;
+                let is_commit = wants_commit && committed.is_ok();
                 self.end_settings(is_commit)?;
                 if is_commit {
                     self.created_tables.clear();
@@ -203,6 +207,7 @@ impl Conversation<'_> {
                     self.inserted.truncate(0);
                     self.drop_created_tables(0)?
                 }
+                committed?;
                 done(if is_commit { "COMMIT" } else { "ROLLBACK" })
             }
             OwnStatement::Set { name, value, is_local } => {

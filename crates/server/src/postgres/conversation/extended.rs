@@ -57,6 +57,7 @@ impl Conversation<'_> {
         wanted: Option<ClientStatement>,
         types: &[u32],
     ) -> Result<PreparedStatement> {
+        let wanted = wanted.map(|wanted| self.resolved(wanted)).transpose()?;
         let given = types.iter().map(|oid| type_of_parameter(*oid));
         let given = given.collect::<std::result::Result<Vec<_>, _>>();
         let mut given = given.map_err(|why| Report::error(NOT_SUPPORTED, why))?;
@@ -77,7 +78,16 @@ impl Conversation<'_> {
                     None => self.session.parameter_types(statement, &given),
                 }
             }
-            None => Vec::new(),
+            None => match &wanted {
+                Some(ClientStatement::Change(statement)) => {
+                    if statement.change.parameters() > usize::from(u16::MAX) {
+                        let message = format!("a statement has at most {} parameters", u16::MAX);
+                        return Err(Report::error(PROGRAM_LIMIT, message).into());
+                    }
+                    self.session.parameters_of_change(&statement.change, &given)
+                }
+                _ => Vec::new(),
+            },
         };
         let oid = |(index, kind): (usize, &ParameterType)| {
             let given = types.get(index).copied().filter(|oid| type_of_parameter(*oid) == Ok(Some(*kind)));
@@ -206,6 +216,10 @@ impl Conversation<'_> {
                 | ClientStatement::SetLocal(_)
                 | ClientStatement::Table(_),
             ) => Ok(None),
+            Some(ClientStatement::Change(statement)) => {
+                let schema = self.session.columns_of_change(&statement.change).map_err(Report::from)?;
+                Ok(schema.map(|schema| columns(&schema, formats)))
+            }
             Some(ClientStatement::Cursor(CursorStatement::Fetch { name, is_move: false, .. })) => {
                 self.columns_of_cursor(name, formats).map(Some)
             }

@@ -3,15 +3,16 @@
 use tidemill_connect::memory::PushTarget;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_service::{Reply, Role};
-use tidemill_sql::{ParameterType, divide, fitted_rows};
+use tidemill_sql::{ChangeKind, ClientTable, NewTable, ParameterType, divide, fitted_rows};
 
-use super::answer::Answer;
+use super::answer::{Answer, Rows};
+use super::change_statement::ChangeStatement;
+use super::client_statement::ClientStatement;
 use super::insert_statement::InsertStatement;
 use super::inserted_rows::InsertedRows;
 use super::push_columns::{chosen, push_target};
-use super::table_statement::{NewTable, TableStatement};
+use super::table_statement::TableStatement;
 use super::{Conversation, Result};
-use crate::postgres::client_tables::{quoted, source_name, source_of, view};
 use crate::postgres::wire::TransactionStatus;
 use crate::report::{
     ACTIVE_TRANSACTION, INVALID_VALUE, QUERY_CANCELED, Report, SUCCESSFUL, SYNTAX_ERROR, WRONG_OBJECT_TYPE,
@@ -127,6 +128,42 @@ impl Conversation<'_> {
     }
 }
 
+impl Conversation<'_> {
+    /// What a statement means under the catalogue as it is: an `INSERT` may be for a source or a sink.
+    pub(super) fn resolved(&self, wanted: ClientStatement) -> std::result::Result<ClientStatement, Report> {
+        match wanted {
+            ClientStatement::Change(ChangeStatement { change, insert: Some(insert) })
+                if self.session.client_table(&change.table).is_none() =>
+            {
+                match insert {
+                    Ok(insert) => Ok(ClientStatement::Insert(*insert)),
+                    Err(report) if self.session.names().contains(&change.table) => Err(report),
+                    // It is told that there is no table.
+                    Err(_) => Ok(ClientStatement::Change(ChangeStatement { change, insert: None })),
+                }
+            }
+            other => Ok(other),
+        }
+    }
+
+    pub(super) fn change(&mut self, statement: &ChangeStatement) -> Result<Answer> {
+        if let ClientStatement::Insert(insert) = self.resolved(ClientStatement::Change(statement.clone()))? {
+            return self.insert(&insert);
+        }
+        self.session.set_lock_timeout(self.settings.lock_timeout());
+        let changed = self.session.change(&statement.change).map_err(Report::from)?;
+        let tag = match statement.change.kind {
+            ChangeKind::Insert => format!("INSERT 0 {}", changed.rows),
+            ChangeKind::Truncate => "TRUNCATE TABLE".to_owned(),
+            kind => format!("{} {}", kind.word(), changed.rows),
+        };
+        Ok(match changed.returned {
+            None => Answer::Done(tag),
+            Some(rows) => Answer::Rows(Rows::returned(rows, tag, &self.session)?),
+        })
+    }
+}
+
 /// Rows as the columns of the source have them.
 fn fitted(
     rows: &RecordBatch,
@@ -147,13 +184,13 @@ impl Conversation<'_> {
     pub(super) fn execute_table_statement(&mut self, statement: &TableStatement) -> Result<Answer> {
         let done = |tag: &str| Ok(Answer::Done(tag.to_owned()));
         match statement {
-            TableStatement::Create(table) => {
-                self.create_table(table)?;
+            TableStatement::Create(table, is_lenient) => {
+                self.create_table(table, *is_lenient)?;
                 done("CREATE TABLE")
             }
             TableStatement::Drop { names, is_lenient, statement } => {
                 let catalog = self.session.runtime().catalog();
-                let tables = names.iter().filter(|name| source_of(&catalog, name).is_some()).count();
+                let tables = names.iter().filter(|name| ClientTable::of(&catalog, name).is_some()).count();
                 if tables == names.len() {
                     self.refuse_in_transaction()?;
                     names.iter().try_for_each(|name| self.drop_table(name))?;
@@ -186,27 +223,22 @@ impl Conversation<'_> {
         }
     }
 
-    fn create_table(&mut self, table: &NewTable) -> Result<()> {
+    fn create_table(&mut self, table: &NewTable, is_lenient: bool) -> Result<()> {
         if self.session.names().contains(&table.name) {
             let message = format!("there is already a source, table or view '{}'", table.name);
-            if table.is_lenient {
+            if is_lenient {
                 return Ok(self.writer.report(&Report::notice(SUCCESSFUL, message))?);
             }
             let report = Report::error("42P07", message);
             return Err(report.with_hint("choose another name, or DROP what has this one").into());
         }
-        let source = source_name(&table.name);
-        let columns: Vec<&str> = table.columns.iter().map(|(_, definition)| definition.as_str()).collect();
-        let is_kept = self.session.runtime().clock().journal_folder().is_some();
-        let durable = if is_kept { ", durable = true" } else { "" };
-        let columns = columns.join(", ");
-        let of_rows =
-            format!("CREATE SOURCE {} ({columns}) WITH (connector = 'push'{durable})", quoted(&source));
-        self.define(&of_rows)?;
-        let names: Vec<&str> = table.columns.iter().map(|(name, _)| name.as_str()).collect();
-        if let Err(stop) = self.define(&view(&table.name, &names)) {
+        let is_durable = self.session.runtime().clock().journal_folder().is_some();
+        let [source, view] = table.definitions(is_durable);
+        self.define(&source)?;
+        if let Err(stop) = self.define(&view) {
             // After a refused CREATE nothing stays defined.
-            self.define(&format!("DROP SOURCE {}", quoted(&source)))?;
+            let [_, source] = NewTable::drops(&table.name);
+            self.define(&source)?;
             return Err(stop);
         }
         if self.transaction == TransactionStatus::Open {
@@ -216,8 +248,7 @@ impl Conversation<'_> {
     }
 
     fn drop_table(&mut self, table: &str) -> Result<()> {
-        self.define(&format!("DROP MATERIALIZED VIEW {}", quoted(table)))?;
-        self.define(&format!("DROP SOURCE {}", quoted(&source_name(table))))
+        NewTable::drops(table).iter().try_for_each(|drop| self.define(drop))
     }
 
     /// Drops the tables that the transaction has created, all but the first ones. They were there for everybody, but nobody was told so.

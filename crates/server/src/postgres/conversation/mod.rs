@@ -2,6 +2,7 @@
 
 mod analyze;
 mod answer;
+mod change_statement;
 mod client_statement;
 mod copy;
 mod cursor_statement;

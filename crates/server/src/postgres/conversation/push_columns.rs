@@ -3,15 +3,14 @@
 use tidemill_connect::memory::PushTarget;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_service::Session;
+use tidemill_sql::ClientTable;
 
-use crate::postgres::client_tables::source_of;
 use crate::report::{DUPLICATE_COLUMN, OBJECT_NOT_READY, Report, UNDEFINED_COLUMN, WRONG_OBJECT_TYPE};
 
 /// The source of a name, which a query reads. `done`: what the client wants to do with rows.
 pub(super) fn push_target(session: &Session, source: &str, done: &str) -> Result<PushTarget, Report> {
     let catalog = session.runtime().catalog();
-    let of_table = || catalog.push_target(&source_of(&catalog, source)?);
-    let Some(target) = catalog.push_target(source).or_else(of_table) else {
+    let Some(target) = catalog.push_target(source).filter(|target| !target.is_transactional()) else {
         let is_there = catalog.listed().iter().any(|relation| relation.name == source);
         let message = if is_there {
             format!("'{source}' is not a source into which rows can be {done}")
@@ -60,4 +59,17 @@ pub(super) fn chosen(all: &SchemaRef, columns: &[String], what: &str) -> Result<
             Err(Report::error("23502", message))
         }
     }
+}
+
+/// The places of the columns of a table that a `COPY` names.
+pub(super) fn named_columns(table: &ClientTable, columns: Option<&[String]>) -> Result<Vec<usize>, Report> {
+    let all = &table.shape.columns;
+    let Some(columns) = columns else { return Ok((0..all.fields().len()).collect()) };
+    let place = |column: &String| {
+        all.index_of(column).map_err(|_| {
+            let message = format!("table '{}' has no column '{column}'", table.name);
+            Report::error(UNDEFINED_COLUMN, message)
+        })
+    };
+    columns.iter().map(place).collect()
 }

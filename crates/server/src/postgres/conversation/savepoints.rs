@@ -1,4 +1,7 @@
-//! Savepoints. There is nothing to undo but settings, tables that were created and rows that were inserted; after an error, a client returns to one to continue.
+//! Savepoints: what is undone are settings, tables that were created, and rows that were inserted, updated or deleted. After an error, a client
+//! returns to one to continue.
+
+use tidemill_service::TableSavepoint;
 
 use super::limits::check_room;
 use super::transaction_settings::SettingsInTransaction;
@@ -22,6 +25,7 @@ pub(super) struct Savepoint {
     inserts: usize,
     /// How many tables were created before.
     tables: usize,
+    changes: TableSavepoint,
 }
 
 impl SavepointStatement {
@@ -65,7 +69,8 @@ impl Conversation<'_> {
                 let settings = self.settings_in_transaction();
                 let inserts = self.inserted.len();
                 let tables = self.created_tables.len();
-                self.savepoints.push(Savepoint { name: name.clone(), settings, inserts, tables });
+                let changes = self.session.table_savepoint();
+                self.savepoints.push(Savepoint { name: name.clone(), settings, inserts, tables, changes });
             }
             SavepointStatement::Release(name) => {
                 let place = place(name)?;
@@ -77,6 +82,8 @@ impl Conversation<'_> {
                 let settings = self.savepoints[place].settings.clone();
                 self.return_to_settings(settings)?;
                 self.inserted.truncate(self.savepoints[place].inserts);
+                let changes = self.savepoints[place].changes.clone();
+                self.session.return_to_table_savepoint(&changes).map_err(Report::from)?;
                 self.drop_created_tables(self.savepoints[place].tables)?;
                 self.transaction = TransactionStatus::Open;
             }

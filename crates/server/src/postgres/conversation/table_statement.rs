@@ -1,33 +1,19 @@
 //! `CREATE TABLE name (column type, ...)` and `DROP TABLE name`, as programs write them that put rows into tables of their own.
 
-use tidemill_sql::{Piece, Statement};
+use tidemill_sql::{NewTable, NewTableColumn, Piece, Statement};
 
 use super::words::{closed, folded};
-use crate::postgres::client_tables::quoted;
 use crate::report::{NOT_SUPPORTED, Report, SYNTAX_ERROR};
 
 /// A statement about a table into which clients put rows.
 #[derive(Clone, Debug)]
 pub(crate) enum TableStatement {
-    Create(NewTable),
+    /// Whether one that exists is left as it is comes second.
+    Create(NewTable, bool),
     /// With the statement of the language, for other relations.
-    Drop {
-        names: Vec<String>,
-        is_lenient: bool,
-        statement: Option<Box<Statement>>,
-    },
+    Drop { names: Vec<String>, is_lenient: bool, statement: Option<Box<Statement>> },
     /// `CREATE INDEX ... ON name`: rows are read without one.
     Index(String),
-}
-
-/// A table that is to be created.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NewTable {
-    pub name: String,
-    /// Whether one that exists is left as it is.
-    pub is_lenient: bool,
-    /// The name of each column, and its definition as the language has it.
-    pub columns: Vec<(String, String)>,
 }
 
 type Read<T> = std::result::Result<T, Report>;
@@ -66,7 +52,7 @@ impl TableStatement {
             ["DROP", "TABLE", "IF", "EXISTS", ..] => drop(piece, &words[4..], true),
             ["DROP", "TABLE", ..] => drop(piece, &words[2..], false),
             ["CREATE", "UNIQUE", "INDEX", ..] => {
-                let report = Report::error(NOT_SUPPORTED, "no column is declared to be unique");
+                let report = Report::error(NOT_SUPPORTED, "only the primary key of a table is unique");
                 Some(Err(report.with_hint(KEYS)))
             }
             ["CREATE", "INDEX", ..] => Some(index(words)),
@@ -75,8 +61,7 @@ impl TableStatement {
     }
 }
 
-const KEYS: &str = "a view has a key, and the newest row of each: \
-     CREATE MATERIALIZED VIEW name PRIMARY KEY (column) AS SELECT ... FROM table";
+const KEYS: &str = "a table has one key: PRIMARY KEY (column, ...)";
 
 /// Returns the name at the beginning, and how many words it has.
 fn relation(words: &[String]) -> Option<(String, usize)> {
@@ -95,9 +80,22 @@ fn create(piece: &Piece, words: &[String], at: usize) -> Option<Read<TableStatem
     if !is_whole || !piece.option_words().is_empty() {
         return None;
     }
-    let columns = split(&definitions[1..definitions.len() - 1]).into_iter().map(column);
-    let columns = columns.collect::<Read<Vec<_>>>();
-    Some(columns.map(|columns| TableStatement::Create(NewTable { name, is_lenient: at > 2, columns })))
+    let mut table = NewTable { name, columns: Vec::new(), key: Vec::new() };
+    let parts = split(&definitions[1..definitions.len() - 1]);
+    let read = parts.into_iter().try_for_each(|part| add_part(&mut table, part));
+    Some(read.and_then(|()| checked(table)).map(|table| TableStatement::Create(table, at > 2)))
+}
+
+/// Whether the key of a table is made of its columns.
+fn checked(table: NewTable) -> Read<NewTable> {
+    let is_there = |name: &&String| table.columns.iter().any(|column| column.name == **name);
+    match table.key.iter().find(|name| !is_there(name)) {
+        Some(unknown) => {
+            let message = format!("column \"{unknown}\" named in key does not exist");
+            Err(Report::error("42703", message))
+        }
+        None => Ok(table),
+    }
 }
 
 /// Divides words at the commas that are in no parentheses.
@@ -114,32 +112,105 @@ fn split(words: &[String]) -> Vec<&[String]> {
     parts.collect()
 }
 
-/// Reads the definition of a column: its name, and the whole as the language has it.
-fn column(words: &[String]) -> Read<(String, String)> {
+/// Reads a part of a table: a column, or its key.
+fn add_part(table: &mut NewTable, words: &[String]) -> Read<()> {
     let upper: Vec<String> = words.iter().map(|word| word.to_ascii_uppercase()).collect();
     let Some((first, rest)) = words.split_first() else {
         let report = Report::error(SYNTAX_ERROR, "a column has no name");
         return Err(report.with_hint("CREATE TABLE name (column type, ...)"));
     };
-    if PARTS.contains(&upper[0].as_str()) {
-        let report = Report::error(NOT_SUPPORTED, format!("a table has columns, and no {}", upper[0]));
-        return Err(report.with_hint(KEYS));
+    let at = if upper[0] == "CONSTRAINT" { 2 } else { 0 };
+    if upper.get(at).is_some_and(|word| PARTS.contains(&word.as_str())) {
+        return key(table, &words[at..], &upper[at..]);
     }
-    let end = upper.iter().position(|word| CONSTRAINTS.contains(&word.as_str())).unwrap_or(words.len());
-    let nullability = match upper[end..].iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] | ["NULL"] => "",
-        ["NOT", "NULL"] => " NOT NULL",
-        other => {
-            let message = format!("a column of a table can be NOT NULL, but not {}", other.join(" "));
-            return Err(Report::error(NOT_SUPPORTED, message).with_hint(KEYS));
-        }
-    };
+    let end = upper.iter().skip(1).position(|word| CONSTRAINTS.contains(&word.as_str()));
+    let end = end.map_or(words.len(), |end| end + 1);
     let name = folded(first);
-    let data_type = match &rest[..end.max(1) - 1] {
+    let mut declaration = match &rest[..end - 1] {
         [item @ .., array] if array.eq_ignore_ascii_case("ARRAY") => format!("{}[]", item.join(" ")),
         data_type => data_type.join(" "),
     };
-    Ok((name.clone(), format!("{} {data_type}{nullability}", quoted(&name))))
+    let mut at = end;
+    while at < words.len() {
+        match upper[at..].iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["NULL", ..] => at += 1,
+            ["NOT", "NULL", ..] => {
+                declaration.push_str(" NOT NULL");
+                at += 2;
+            }
+            ["CONSTRAINT", _, ..] => at += 2,
+            ["PRIMARY", "KEY", ..] => {
+                if !table.key.is_empty() {
+                    return Err(Report::error("42P16", "a table has one primary key").with_hint(KEYS));
+                }
+                if !declaration.ends_with(" NOT NULL") {
+                    declaration.push_str(" NOT NULL");
+                }
+                table.key.push(name.clone());
+                at += 2;
+            }
+            ["DEFAULT", ..] => {
+                let behind = at + 1 + expression(&words[at + 1..]);
+                declaration.push_str(&format!(" DEFAULT ({})", words[at + 1..behind].join(" ")));
+                at = behind;
+            }
+            other => return Err(refused(other)),
+        }
+    }
+    // A column that is NOT NULL twice.
+    let declaration = declaration.replacen(" NOT NULL NOT NULL", " NOT NULL", 1);
+    table.columns.push(NewTableColumn { name, declaration });
+    Ok(())
+}
+
+/// Reads `PRIMARY KEY (column, ...)`.
+fn key(table: &mut NewTable, words: &[String], upper: &[String]) -> Read<()> {
+    let upper: Vec<&str> = upper.iter().map(String::as_str).collect();
+    match upper.as_slice() {
+        ["PRIMARY", "KEY", "(", .., ")"] if table.key.is_empty() => {
+            let columns = words[3..words.len() - 1].iter().filter(|word| *word != ",");
+            table.key = columns.map(|word| folded(word)).collect();
+            Ok(())
+        }
+        ["PRIMARY", ..] => Err(Report::error("42P16", "a table has one primary key").with_hint(KEYS)),
+        other => Err(refused(other)),
+    }
+}
+
+/// How many words an expression has: up to the next constraint that is in no parentheses.
+fn expression(words: &[String]) -> usize {
+    let mut depth = 0_usize;
+    for (at, word) in words.iter().enumerate() {
+        match word.to_ascii_uppercase().as_str() {
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            // `DEFAULT NULL` is an expression.
+            "NULL" if at == 0 => {}
+            word if depth == 0 && CONSTRAINTS.contains(&word) => return at,
+            _ => {}
+        }
+    }
+    words.len()
+}
+
+/// Says what to write instead of a constraint that there is not.
+fn refused(words: &[&str]) -> Report {
+    let word = words.first().copied().unwrap_or_default();
+    let hint = match word {
+        "UNIQUE" => KEYS,
+        "CHECK" => {
+            "a view shows the rows for which it is not so: CREATE MATERIALIZED VIEW wrong AS SELECT ... WHERE NOT ..."
+        }
+        "FOREIGN" | "REFERENCES" => {
+            "a view shows rows without a partner: CREATE MATERIALIZED VIEW lost AS SELECT ... WHERE NOT EXISTS (...)"
+        }
+        "GENERATED" | "AS" => {
+            "compute it in a view: CREATE MATERIALIZED VIEW name AS SELECT *, ... FROM table"
+        }
+        _ => "a column has a type, NOT NULL, DEFAULT and PRIMARY KEY",
+    };
+    let message = format!("a table has no {}", words.iter().take(2).copied().collect::<Vec<_>>().join(" "));
+    Report::error(NOT_SUPPORTED, message).with_hint(hint)
 }
 
 /// Reads the names behind `DROP TABLE`.
@@ -183,22 +254,36 @@ mod tests {
         TableStatement::read(&piece, &piece.words())
     }
 
-    fn columns(text: &str) -> Vec<String> {
+    fn created(text: &str) -> NewTable {
         match read(text) {
-            Some(Ok(TableStatement::Create(table))) => {
-                table.columns.into_iter().map(|(_, definition)| definition).collect()
-            }
+            Some(Ok(TableStatement::Create(table, _))) => table,
             other => panic!("{text}: {other:?}"),
         }
+    }
+
+    fn declarations(text: &str) -> Vec<String> {
+        let columns = created(text).columns.into_iter();
+        columns.map(|column| format!("{}: {}", column.name, column.declaration)).collect()
     }
 
     #[test]
     fn a_table_is_created_with_its_columns() {
         let text = "\n\tCREATE TABLE public.\"T 1\" (\n\tId BIGINT NOT NULL, \n\t\"N\" NUMERIC(10, 2), \
              at TIMESTAMP WITHOUT TIME ZONE NULL)";
-        let expected =
-            ["\"id\" BIGINT NOT NULL", "\"N\" NUMERIC ( 10 , 2 )", "\"at\" TIMESTAMP WITHOUT TIME ZONE"];
-        assert_eq!(columns(text), expected);
+        let expected = ["id: BIGINT NOT NULL", "N: NUMERIC ( 10 , 2 )", "at: TIMESTAMP WITHOUT TIME ZONE"];
+        assert_eq!(declarations(text), expected);
+        let text = "CREATE TABLE t (id INT PRIMARY KEY, tier TEXT NOT NULL DEFAULT lower('A' || 'b'), \
+             n INT DEFAULT NULL)";
+        let expected = [
+            "id: INT NOT NULL",
+            "tier: TEXT NOT NULL DEFAULT (lower ( 'A' || 'b' ))",
+            "n: INT DEFAULT (NULL)",
+        ];
+        assert_eq!(
+            (declarations(text), created(text).key),
+            (expected.map(str::to_owned).to_vec(), vec!["id".to_owned()])
+        );
+        assert_eq!(created("CREATE TABLE t (a INT, b INT, CONSTRAINT k PRIMARY KEY (b, a))").key, ["b", "a"]);
         for other in [
             "CREATE TABLE t (a INT) WITH (connector = 'file', path = 'x.csv')",
             "CREATE TABLE t AS SELECT 1 AS a",
@@ -207,9 +292,11 @@ mod tests {
             assert!(read(other).is_none(), "{other}");
         }
         for wrong in [
-            "CREATE TABLE t (a INT PRIMARY KEY)",
-            "CREATE TABLE t (a INT, PRIMARY KEY (a))",
-            "CREATE TABLE t (a INT DEFAULT 3)",
+            "CREATE TABLE t (a INT UNIQUE)",
+            "CREATE TABLE t (a INT CHECK (a > 0))",
+            "CREATE TABLE t (a INT REFERENCES u)",
+            "CREATE TABLE t (a INT, PRIMARY KEY (b))",
+            "CREATE TABLE t (a INT PRIMARY KEY, b INT PRIMARY KEY)",
             "CREATE TABLE t ()",
             "CREATE TEMP TABLE t (a INT)",
             "CREATE UNIQUE INDEX i ON t (a)",

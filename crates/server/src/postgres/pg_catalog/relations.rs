@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tidemill_engine::arrow::schema::Field;
 use tidemill_service::{Role, User};
-use tidemill_sql::{Catalog, ListedFunction, ListedRelation, RelationKind};
+use tidemill_sql::{Catalog, ClientTable, ListedFunction, ListedKey, ListedRelation, RelationKind};
 
 use super::indexes::{self, Index, PG_CONSTRAINT, PG_INDEX, PG_OPCLASS};
 use super::information_schema;
@@ -16,7 +16,6 @@ use super::table::CellKind::{Flag, Number, Text, Texts};
 use super::table::{CellKind, Table};
 use super::types::{self, PG_TYPE};
 use super::words::{self, PG_GET_KEYWORDS};
-use crate::postgres::client_tables::source_of;
 use crate::postgres::session_settings::SessionSettings;
 use crate::postgres::values::{Kind, type_modifier};
 
@@ -50,8 +49,10 @@ impl Relations {
         let settings = settings.all().map(|(name, value)| (name, value.to_owned())).collect();
         let (mut relations, functions) = (catalog.listed(), catalog.listed_functions());
         for relation in &mut relations {
-            if source_of(catalog, &relation.name).is_some() {
+            if let Some(table) = ClientTable::of(catalog, &relation.name) {
                 relation.kind = RelationKind::Table;
+                let columns = table.shape.key;
+                relation.key = (!columns.is_empty()).then_some(ListedKey { columns, is_unique: true });
             }
         }
         Relations {

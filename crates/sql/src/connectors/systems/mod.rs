@@ -42,6 +42,7 @@ pub(super) fn add_all(table: &mut ConnectorTable) {
     table.add_source("postgres", Arc::new(postgres::Table));
     table.add_source("kafka", Arc::new(kafka::Topic));
     table.add_source("push", Arc::new(push::PushedRows));
+    table.add_source("table", Arc::new(push::TableChanges));
     table.add_source("journal", Arc::new(journal::Journal));
     add_generators(table, &generators::built_in_generators());
     table.add_sink("file", Arc::new(file::FileRows));

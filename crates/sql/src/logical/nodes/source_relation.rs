@@ -29,10 +29,11 @@ pub(crate) fn relation_of(
                 }
             }
         }
-        SourceChanges::Weights { column } => {
-            let weighted = WeightedRows::plan(Weights(*column), scan);
+        SourceChanges::Weights { column, reader } => {
+            let weighted = WeightedRows::plan(Weights(*column, *reader), scan);
             let schema = Arc::clone(weighted.schema());
-            let others = (0..schema.fields().len()).filter(|index| index != column);
+            let others =
+                (0..schema.fields().len()).filter(|index| index != column && Some(*index) != *reader);
             let columns = others.map(|index| Expr::Column(Column::from(schema.qualified_field(index))));
             LogicalPlanBuilder::from(weighted).project(columns)?.build()
         }

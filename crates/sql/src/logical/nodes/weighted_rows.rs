@@ -4,11 +4,11 @@ use datafusion::common::DFSchema;
 
 use super::marked::{Mark, Marked};
 
-/// The number of the column.
+/// The number of the column, and of the one that says for which query alone a row is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Hash)]
-pub(crate) struct Weights(pub usize);
+pub(crate) struct Weights(pub usize, pub Option<usize>);
 
-/// A stream read as a changelog. The column has no meaning for the rows themselves.
+/// A stream read as a changelog. The columns have no meaning for the rows themselves.
 pub(crate) type WeightedRows = Marked<Weights>;
 
 impl Mark for Weights {

@@ -19,6 +19,8 @@ pub struct Column {
     pub type_span: Span,
     /// Rows without a value are refused.
     pub not_null: bool,
+    /// `DEFAULT`: what a row of a table gets that has no value for it.
+    pub default: Option<ast::Expr>,
     /// Computed from the other columns instead of read: `event_time AS to_timestamp_seconds(time)`. `NOT NULL` comes
     /// before `AS`; behind it, it would be part of the expression.
     pub computed: Option<ast::Expr>,
@@ -104,7 +106,8 @@ pub(super) fn column(cursor: &mut Cursor<'_>, read: &mut Columns) -> Result<(), 
         data_type = Some(cursor.data_type()?);
         type_span = cursor.since(start);
     }
-    let mut column = Column { name, data_type, type_span, not_null: false, computed: None, span: first };
+    let mut column =
+        Column { name, data_type, type_span, not_null: false, default: None, computed: None, span: first };
     loop {
         if cursor.take(&["NOT", "NULL"]) {
             column.not_null = true;
@@ -112,6 +115,8 @@ pub(super) fn column(cursor: &mut Cursor<'_>, read: &mut Columns) -> Result<(), 
             cursor.take(&["PRIMARY", "KEY"]);
             column.not_null = true;
             read.key.push(column.name.clone());
+        } else if column.default.is_none() && cursor.take(&["DEFAULT"]) {
+            column.default = Some(cursor.expression()?);
         } else if column.computed.is_none() && cursor.take(&["AS"]) {
             column.computed = Some(cursor.expression()?);
         } else if !cursor.take(&["NULL"]) {

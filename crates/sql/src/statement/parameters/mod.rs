@@ -18,7 +18,7 @@ use super::rewrites::list_text::list_items;
 use super::{Statement, StatementKind, parts};
 use crate::TextError;
 use crate::text::Span;
-use tidemill_trees::syntax::walk_mut;
+use tidemill_trees::syntax::{Node, walk, walk_mut};
 
 /// The most parameters of a statement: as many as the protocol of PostgreSQL can count.
 const PARAMETERS_MAX: usize = 65_535;
@@ -226,6 +226,15 @@ impl Statement {
         search.highest
     }
 
+    /// The numbers of its parameters, each as often as it occurs.
+    #[must_use]
+    pub fn parameter_numbers(&self) -> Vec<usize> {
+        match &self.kind {
+            StatementKind::Query(query, _) => numbers_in(&**query),
+            _ => Vec::new(),
+        }
+    }
+
     /// The parameters whose type follows from where they stand, from 1: a number of rows (`LIMIT $1`), or what is cast
     /// (`CAST($1 AS DATE)`).
     #[must_use]
@@ -280,6 +289,26 @@ impl Statement {
         visit_mut(&mut bound, &mut Bound(values));
         Ok(bound)
     }
+}
+
+/// The numbers of the parameters of a tree.
+pub(super) fn numbers_in(node: &impl Node) -> Vec<usize> {
+    struct Numbers(Vec<usize>);
+
+    impl Visitor for Numbers {
+        type Break = ();
+
+        fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+            if let Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) = expression {
+                self.0.extend(number(name));
+            }
+            ControlFlow::Continue(())
+        }
+    }
+
+    let mut numbers = Numbers(Vec::new());
+    let _ = walk(node, &mut numbers);
+    numbers.0
 }
 
 /// The number of a parameter, from 1.
@@ -379,7 +408,7 @@ pub(crate) fn kind_of(data_type: &DataType) -> Option<ParameterType> {
     })
 }
 
-struct Bound<'a>(&'a [Option<Parameter>]);
+pub(super) struct Bound<'a>(pub &'a [Option<Parameter>]);
 
 impl VisitorMut for Bound<'_> {
     type Break = ();

@@ -52,7 +52,7 @@ impl Statement {
     }
 }
 
-fn parameter(value: &Expr) -> Option<usize> {
+pub(in crate::statement) fn parameter(value: &Expr) -> Option<usize> {
     match value {
         Expr::Value(value) => match &value.value {
             Value::Placeholder(name) => number(name),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -210,13 +211,27 @@ impl<'a> Cursor<'a> {
     pub(crate) fn query(&mut self) -> Result<Box<ast::Query>, TextError> {
         self.check_clauses()?;
         let mut query = self.parse(Parser::parse_query)?;
-        from_first::complete(&mut query);
-        distinct_from::regroup(&mut query);
-        any_of_list::translate(&mut query);
-        row_values::translate(&mut query);
-        empty_group::translate(&mut query);
-        standard_words::translate(&mut query);
+        complete(&mut query);
         Ok(query)
+    }
+
+    /// Reads a statement that changes the rows of a table. Its queries are to be [completed](complete).
+    pub(crate) fn change(&mut self) -> Result<Box<ast::Statement>, TextError> {
+        self.check_clauses()?;
+        let change = self.parse(|parser| {
+            let first = parser.next_token();
+            match &first.token {
+                Token::Word(word) => match word.keyword {
+                    Keyword::INSERT => parser.parse_insert(first),
+                    Keyword::UPDATE => parser.parse_update(first),
+                    Keyword::DELETE => parser.parse_delete(first),
+                    Keyword::MERGE => parser.parse_merge(first).map(ast::Statement::Merge),
+                    _ => parser.parse_truncate().map(ast::Statement::from),
+                },
+                _ => parser.expected("a change of a table", first),
+            }
+        })?;
+        Ok(Box::new(change))
     }
 
     fn parse<T>(
@@ -304,6 +319,16 @@ fn breaks(token: &TokenWithSpan) -> bool {
 }
 
 /// `A, B or C`.
+/// Puts what a query says in words of its own into those of the parser's planner.
+pub(crate) fn complete(query: &mut Box<ast::Query>) {
+    from_first::complete(query);
+    distinct_from::regroup(query);
+    any_of_list::translate(query);
+    row_values::translate(query);
+    empty_group::translate(query);
+    standard_words::translate(query);
+}
+
 pub(super) fn alternatives(words: &[&str]) -> String {
     match words {
         [] => String::new(),

@@ -74,6 +74,11 @@ impl Dialect for Language {
         GENERAL.is_delimited_identifier_start(letter)
     }
 
+    /// `INSERT INTO table AS alias`.
+    fn supports_insert_table_alias(&self) -> bool {
+        true
+    }
+
     /// `#` and `@` begin operators.
     fn is_identifier_start(&self, letter: char) -> bool {
         !matches!(letter, '#' | '@') && GENERAL.is_identifier_start(letter)

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::{Expr, lit};
 use tidemill_engine::changes::WEIGHT;
 use tidemill_operators::changes::{SetOperation, SetOperationKind, SetOperationSpec, changelog_schema};
@@ -14,7 +14,8 @@ use crate::translate::changelog::KEEP_UP_TO_DATE;
 use crate::translate::{Relation, Translator, column_at, refuse, user};
 
 impl Translator {
-    /// The rows of a source with their weights. The column that has them is 1 in all rows: a row that goes equals the one that came.
+    /// The rows of a source with their weights. The column that has them is 1 in all rows: a row that goes equals the one that came. Of the
+    /// rows that are for one query alone, it has its own.
     pub(in crate::translate) fn weighted_rows(&mut self, node: &WeightedRows) -> Result<Relation> {
         if !self.takes_changes {
             return Err(refuse(
@@ -22,11 +23,22 @@ impl Translator {
                 KEEP_UP_TO_DATE,
             ));
         }
-        let relation = self.output(&node.input)?;
-        let (schema, weight) = (node.input.schema(), node.mark.0);
-        let own = (0..schema.fields().len()).filter(|index| *index != weight);
-        let own: Vec<Expr> = own.map(|index| column_at(schema, index)).collect();
-        let columns: Vec<Expr> = own.into_iter().chain([column_at(schema, weight).alias(WEIGHT)]).collect();
+        let mut relation = self.output(&node.input)?;
+        let (schema, weight, reader) = (node.input.schema(), node.mark.0, node.mark.1);
+        if let Some(reader) = reader {
+            let column = column_at(schema, reader);
+            let is_own = column.clone().is_null().or(column.eq(lit(self.reader.clone())));
+            let all: Vec<Expr> = (0..schema.fields().len()).map(|index| column_at(schema, index)).collect();
+            relation = self.compute(relation, schema, &[is_own], &all, Some(schema))?;
+        }
+        let own = (0..schema.fields().len()).filter(|index| *index != weight).map(|index| {
+            if Some(index) == reader {
+                lit(ScalarValue::Utf8(None)).alias(schema.field(index).name())
+            } else {
+                column_at(schema, index)
+            }
+        });
+        let columns: Vec<Expr> = own.chain([column_at(schema, weight).alias(WEIGHT)]).collect();
         let weighted = self.with_weights(relation, schema, &columns)?;
         let rows = self.never_negative(weighted)?;
         let known = DFSchema::try_from(rows.schema.as_ref().clone())?;

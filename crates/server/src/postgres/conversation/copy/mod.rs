@@ -12,14 +12,14 @@ use std::sync::Arc;
 use tidemill_connect::memory::{PushTarget, Pushed};
 use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::{RecordBatch, new_null_array};
-use tidemill_engine::arrow::schema::SchemaRef;
-use tidemill_sql::Statement;
+use tidemill_engine::arrow::schema::{Schema, SchemaRef};
+use tidemill_sql::{ClientTable, Statement};
 
 use self::format::{CopyDecoder, CopyFormat};
 use self::statement::CopyStatement;
 use super::answer::Answer;
 use super::inserted_rows::InsertedRows;
-use super::push_columns::{chosen, push_target};
+use super::push_columns::{chosen, named_columns, push_target};
 use super::{Conversation, Result, Stop};
 use crate::postgres::wire::{Request, TransactionStatus};
 use crate::report::{BAD_COPY_FORMAT, PROTOCOL_VIOLATION, QUERY_CANCELED, Report, WRONG_OBJECT_TYPE};
@@ -80,6 +80,9 @@ impl Conversation<'_> {
     }
 
     fn copy_in(&mut self, source: &str, columns: Option<&[String]>, format: &CopyFormat) -> Result<u64> {
+        if let Some(table) = self.session.client_table(source) {
+            return self.copy_into_table(&table, columns, format);
+        }
         let intake = self.intake(source, columns, format)?;
         self.writer.copy_in(intake.given.fields().len(), format.is_binary())?;
         self.writer.flush()?;
@@ -88,7 +91,34 @@ impl Conversation<'_> {
         if taken.is_err() {
             self.inserted.truncate(before);
         }
-        let (rows, left_out) = taken?;
+        let (rows, left_out, _) = taken?;
+        self.tell_of_left_out(&left_out)?;
+        Ok(rows)
+    }
+
+    /// Copies into a table: all rows, or none.
+    fn copy_into_table(
+        &mut self,
+        table: &ClientTable,
+        columns: Option<&[String]>,
+        format: &CopyFormat,
+    ) -> Result<u64> {
+        let places = named_columns(table, columns)?;
+        let given = table.shape.columns.project(&places).map_err(|error| Report::bug(error.to_string()))?;
+        // What is missing is told for the table, as an INSERT tells it.
+        let fields = given.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let given = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let intake = RowPush::new(None, &given, format, &table.name)?;
+        self.writer.copy_in(given.fields().len(), format.is_binary())?;
+        self.writer.flush()?;
+        let (_, left_out, batches) = self.take_copied(intake)?;
+        self.session.set_lock_timeout(self.settings.lock_timeout());
+        let rows = self.session.add_to_table(table, &batches, &places).map_err(Report::from)?;
+        self.tell_of_left_out(&left_out)?;
+        Ok(rows as u64)
+    }
+
+    fn tell_of_left_out(&mut self, left_out: &LeftOut) -> Result<()> {
         for error in left_out.samples.iter().take(TOLD_MAX) {
             self.writer.report(&Report::warning(BAD_COPY_FORMAT, error.clone()))?;
         }
@@ -96,11 +126,11 @@ impl Conversation<'_> {
             let message = format!("{} lines are wrong and were left out", left_out.count);
             self.writer.report(&Report::warning(BAD_COPY_FORMAT, message))?;
         }
-        Ok(rows)
+        Ok(())
     }
 
     /// Takes in what the client copies. In a transaction, it waits until that is committed.
-    fn take_copied(&mut self, mut intake: RowPush) -> Result<(u64, LeftOut)> {
+    fn take_copied(&mut self, mut intake: RowPush) -> Result<(u64, LeftOut, Vec<RecordBatch>)> {
         let (inbox, goes_on) = (self.inbox, self.goes_on());
         let mut waiting = (self.transaction == TransactionStatus::Open).then_some(&mut self.inserted);
         loop {
@@ -145,19 +175,7 @@ impl Conversation<'_> {
                     .map_err(|error| Report::bug(error.to_string()))?,
             ),
         };
-        let mut decoder = format.decoder(&given).map_err(Report::from)?;
-        decoder.begin(&format!("COPY {source}"));
-        Ok(RowPush {
-            target,
-            decoder,
-            given,
-            waiting: Vec::new(),
-            leaves_out_errors: format.leaves_out_errors,
-            rows: 0,
-            rows_pushed: 0,
-            left_out: LeftOut::default(),
-            pushed: None,
-        })
+        RowPush::new(Some(target), &given, format, source)
     }
 }
 
@@ -170,7 +188,9 @@ struct LeftOut {
 
 /// Rows on their way into a source.
 struct RowPush {
-    target: PushTarget,
+    /// `None`: they are for a table, and are kept until all are here.
+    target: Option<PushTarget>,
+    kept: Vec<RecordBatch>,
     decoder: CopyDecoder,
     /// The columns of the copy.
     given: SchemaRef,
@@ -185,6 +205,28 @@ struct RowPush {
 }
 
 impl RowPush {
+    fn new(
+        target: Option<PushTarget>,
+        given: &SchemaRef,
+        format: &CopyFormat,
+        name: &str,
+    ) -> std::result::Result<RowPush, Report> {
+        let mut decoder = format.decoder(given).map_err(Report::from)?;
+        decoder.begin(&format!("COPY {name}"));
+        Ok(RowPush {
+            target,
+            kept: Vec::new(),
+            decoder,
+            given: Arc::clone(given),
+            waiting: Vec::new(),
+            leaves_out_errors: format.leaves_out_errors,
+            rows: 0,
+            rows_pushed: 0,
+            left_out: LeftOut::default(),
+            pushed: None,
+        })
+    }
+
     fn take(
         &mut self,
         bytes: &[u8],
@@ -219,12 +261,17 @@ impl RowPush {
         let room = TOLD_MAX.saturating_sub(self.left_out.samples.len());
         self.left_out.samples.extend(faults.samples.into_iter().take(room));
         for batch in batches {
-            let batch = self.completed(&batch)?;
             let rows = batch.num_rows() as u64;
+            let Some(target) = self.target.clone() else {
+                self.kept.push(batch);
+                self.rows += rows;
+                continue;
+            };
+            let batch = completed(&batch, &target)?;
             match &mut inserted {
-                Some(inserted) => inserted.add(self.target.clone(), batch)?,
+                Some(inserted) => inserted.add(target, batch)?,
                 None => {
-                    let pushed = self.target.push(&batch, goes_on).map_err(|cause| self.failed(cause))?;
+                    let pushed = target.push(&batch, goes_on).map_err(|cause| self.failed(cause))?;
                     self.pushed = Some(pushed);
                     self.rows_pushed += rows;
                 }
@@ -234,28 +281,17 @@ impl RowPush {
         Ok(())
     }
 
-    /// The rows with all columns of the source.
-    fn completed(&self, batch: &RecordBatch) -> std::result::Result<RecordBatch, Report> {
-        let columns =
-            self.target.schema().fields().iter().map(|field| match batch.column_by_name(field.name()) {
-                Some(column) => Arc::clone(column),
-                None => new_null_array(field.data_type(), batch.num_rows()),
-            });
-        let completed = RecordBatch::try_new(Arc::clone(self.target.schema()), columns.collect());
-        completed.map_err(|error| Report::bug(error.to_string()))
-    }
-
     /// Takes in the rest, and waits until everything is safe.
     fn end(
         mut self,
         inserted: Option<&mut InsertedRows>,
         goes_on: &dyn Fn() -> bool,
-    ) -> std::result::Result<(u64, LeftOut), Report> {
+    ) -> std::result::Result<(u64, LeftOut, Vec<RecordBatch>), Report> {
         self.look(true, inserted, goes_on)?;
         if let Some(pushed) = self.pushed.take() {
             pushed.settle(goes_on).map_err(|cause| self.failed(cause))?;
         }
-        Ok((self.rows, self.left_out))
+        Ok((self.rows, self.left_out, self.kept))
     }
 
     fn failed(&self, cause: Cause) -> Report {
@@ -274,4 +310,14 @@ impl RowPush {
             rows => format!("; the first {rows} rows have been taken in"),
         }
     }
+}
+
+/// The rows with all columns of the source.
+fn completed(batch: &RecordBatch, target: &PushTarget) -> std::result::Result<RecordBatch, Report> {
+    let columns = target.schema().fields().iter().map(|field| match batch.column_by_name(field.name()) {
+        Some(column) => Arc::clone(column),
+        None => new_null_array(field.data_type(), batch.num_rows()),
+    });
+    let completed = RecordBatch::try_new(Arc::clone(target.schema()), columns.collect());
+    completed.map_err(|error| Report::bug(error.to_string()))
 }
