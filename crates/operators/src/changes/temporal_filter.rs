@@ -13,7 +13,7 @@ use tidemill_core::{SnapshotReader, SnapshotWriter, StateRows};
 
 use super::changelog_schema;
 use super::input::{Changes, Input, multiply};
-use super::output::{Half, Repetition, no_columns, write_changes};
+use super::output::{Half, no_columns, write_changes};
 use super::partitions::Partitions;
 use crate::encoded_rows::RowCodec;
 use crate::state_rows::batch;
@@ -191,7 +191,7 @@ impl TemporalFilter {
         let moments = TimestampNanosecondArray::from_iter_values(next.into_iter().flatten());
         let columns = rows.columns().iter().cloned().chain([Arc::new(moments) as ArrayRef]).collect();
         let rows = batch(&self.kept.schema, columns, places.len())?;
-        let placed = self.kept.place(&Changes { rows, weights: Some(weights) })?;
+        let placed = self.kept.place(&Changes { rows, weights: Some(weights) }, |_| false)?;
         self.kept.apply(&placed, cut.cycle, &self.faults);
         Ok(())
     }
@@ -261,7 +261,7 @@ impl Operator for TemporalFilter {
         }
         let row = |(of, row): (u32, u32)| encoded[of as usize].row(row as usize);
         let head = Half { codec: &self.codec, row };
-        write_changes(&changes, Repetition::Possible, head, no_columns(&self.nothing), output)?;
+        write_changes(&changes, head, no_columns(&self.nothing), output)?;
         self.note_next()?;
         check_limit("a condition on now()", self.kept.len(), self.spec.rows_max)
     }
