@@ -76,6 +76,7 @@ impl ClockEntry {
         };
         let (first, rest) = chunk.split_at(room);
         first.into_iter().for_each(|chunk| source.push(chunk));
+        let is_in_transaction = source.is_in_transaction;
         let readers = source.queries.clone();
         let (_, mut wakers) = state.close_if_due(self.shared.clock.now_ns());
         if wakers.is_empty() && !was_waiting {
@@ -85,6 +86,10 @@ impl ClockEntry {
         }
         drop(state);
         self.shared.announce(&wakers);
+        if is_in_transaction {
+            // Who commits it waits for its rows.
+            self.shared.room.notify_all();
+        }
         Ok(rest)
     }
 

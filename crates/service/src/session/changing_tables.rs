@@ -529,14 +529,18 @@ impl TableChanger<'_> {
     }
 
     fn defaults_by(&mut self, defaults: &Statement, table: &ClientTable) -> Result<RecordBatch, Error> {
+        let fields =
+            table.shape.columns.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
+        if !table.shape.has_defaults() {
+            let nulls = schema.fields().iter().map(|field| new_null_array(field.data_type(), 1)).collect();
+            return Ok(RecordBatch::try_new(schema, nulls).map_err(of_arrow)?);
+        }
         let (_, batches) = self.queried(defaults, &[])?;
         let row = batches.into_iter().find(|batch| batch.num_rows() > 0);
         let row = row.ok_or_else(|| Cause::bug("the defaults of a table have no row"))?;
         let all: Vec<usize> = (0..table.shape.columns.fields().len()).collect();
         let columns = fitted(&row, &all, &table.shape)?;
-        let fields =
-            table.shape.columns.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
         Ok(RecordBatch::try_new(schema, columns).map_err(of_arrow)?)
     }
 }

@@ -40,6 +40,13 @@ pub struct TableShape {
     pub(crate) defaults: Vec<Option<Expr>>,
 }
 
+impl TableShape {
+    /// Whether a column has a default other than NULL.
+    pub fn has_defaults(&self) -> bool {
+        self.defaults.iter().any(Option::is_some)
+    }
+}
+
 /// A statement that changes the rows of a table.
 #[derive(Clone, Debug)]
 pub struct TableChange {
