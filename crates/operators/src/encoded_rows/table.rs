@@ -40,12 +40,12 @@ struct Indexed {
     number: u32,
 }
 
-/// The number of a row, and whether it came with it.
+/// The number of a row, and whether the row is new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interned {
     /// The number.
     pub number: u32,
-    /// Whether the row was not there before.
+    /// Whether the row is new.
     pub is_new: bool,
 }
 
