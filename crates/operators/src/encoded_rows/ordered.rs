@@ -39,8 +39,7 @@ enum Rows {
     Nothing,
     One(Row),
     List(Vec<Row>),
-    // Boxed, so that small groups take less memory.
-    Tree(Box<BTreeMap<Bytes, i64>>),
+    Tree(BTreeMap<Bytes, i64>),
 }
 
 /// A row, and how many times it is there.
@@ -179,7 +178,7 @@ impl Rows {
                 if rows.is_empty() {
                     *self = Rows::Nothing;
                 } else if rows.len() > LIST_ROWS {
-                    *self = Rows::Tree(Box::new(std::mem::take(rows).into_iter().collect()));
+                    *self = Rows::Tree(std::mem::take(rows).into_iter().collect());
                 }
                 changed
             }
@@ -193,7 +192,7 @@ impl Rows {
                     (entry, now) => *entry.or_default() = now,
                 }
                 if rows.len() <= LIST_AGAIN_ROWS {
-                    *self = Rows::List(std::mem::take(rows.as_mut()).into_iter().collect());
+                    *self = Rows::List(std::mem::take(rows).into_iter().collect());
                 }
                 changed
             }

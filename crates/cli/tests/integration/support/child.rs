@@ -14,9 +14,19 @@ pub fn start(mut command: Command) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
 }
 
-/// Ctrl-C.
+/// Ctrl-C, as soon as the process does something about it: right after its start it would end at once.
 pub fn interrupt(child: &Child) {
+    wait_until("Ctrl-C is expected", || expects_interrupt(child).unwrap_or(true));
     signal(child, "INT");
+}
+
+/// Whether a process has a handler for Ctrl-C, or has ended; `None`: the system does not tell.
+fn expects_interrupt(child: &Child) -> Option<bool> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+    let value = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let caught = u64::from_str_radix(value("SigCgt:")?, 16).ok()?;
+    // SIGINT is number 2.
+    Some(caught & 0b10 != 0 || value("State:")?.starts_with('Z'))
 }
 
 /// Sends the signal of this name.

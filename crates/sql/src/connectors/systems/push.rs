@@ -32,7 +32,7 @@ pub(super) struct TableChanges;
 
 impl SourceConnector for TableChanges {
     fn doc(&self) -> &str {
-        "the changes of a table, which `CREATE TABLE name (...)` makes at a server: a transaction at a time"
+        "the changes of a table that a client of a server has created: a transaction at a time"
     }
 
     fn define(&self, request: &SourceRequest<'_>) -> Result<DefinedSource, OptionError> {
