@@ -221,7 +221,7 @@ impl Cutter {
         }
         let until_timer_ns = timer_ns.map(|timer_ns| timer_ns - now_ns);
         let Some(oldest_ns) = self.oldest_arrival_ns() else {
-            let reason = self.end_carries_time().then_some(Reason::Order);
+            let reason = self.has_unknown_end().then_some(Reason::Order);
             return (reason, until_timer_ns);
         };
         let after =
@@ -243,13 +243,11 @@ impl Cutter {
         }
     }
 
-    /// Whether a gateway has ended which no cut says to have, and none is active that would close a cycle after it: those that are
-    /// idle do not hold back time, so it goes to where the last one was. A cycle of a fixed size must not depend on when
-    /// that becomes known.
-    fn end_carries_time(&self) -> bool {
-        self.policy.close_when_idle
-            && self.buffers.iter().any(|buffer| buffer.watermark() == i64::MAX && !buffer.end_is_cut)
-            && self.buffers.iter().all(|buffer| buffer.ended || buffer.idle)
+    /// Whether a gateway has ended which no cut says to have. Nothing of it comes that would close a cycle, and what reads it alone, or
+    /// beside gateways that are silent, waits for its end. A cycle of a fixed size must not depend on when that becomes known.
+    fn has_unknown_end(&self) -> bool {
+        let is_unknown = |buffer: &GatewayBuffer| buffer.watermark() == i64::MAX && !buffer.end_is_cut;
+        self.policy.close_when_idle && self.buffers.iter().any(is_unknown)
     }
 
     fn oldest_arrival_ns(&self) -> Option<u64> {
