@@ -50,11 +50,18 @@ fn only(watermark: i64, idle: bool) -> Chunk {
     Chunk { streams: vec![None], events: 0, watermark, arrived_ns: None, idle }
 }
 
-/// Pushes a chunk and waits until its cycle is committed.
+/// Pushes a chunk and waits until its cycle is committed. No other cycle may be closed meanwhile: see [`end`].
 fn push(gateway: &Gateway, sink: &Remember, chunk: Chunk) {
     let before = sink.committed();
     gateway.push(chunk).unwrap();
     eventually("the cycle", || sink.committed() == before + 1);
+}
+
+/// Ends a source, while another one has not ended, and waits until the cycle is committed that says so.
+fn end(gateway: Gateway, sink: &Remember) {
+    let before = sink.committed();
+    drop(gateway);
+    eventually("the end of the source", || sink.committed() == before + 1);
 }
 
 /// The ends of the windows that came out so far.
@@ -96,7 +103,7 @@ fn an_idle_source_does_not_hold_timers_back_comes_back_and_ends() {
 
             // One that has ended counts as complete, and no longer as idle.
             push(&a, &sink, Chunk { watermark: 1000, ..chunk(&[row(1001)]) });
-            drop(b);
+            end(b, &sink);
             push(&a, &sink, chunk(&[row(1010)]));
             assert_eq!(ends(&sink, 0), [8, 32, 48, 64, 1008]);
             drop(a);
@@ -119,7 +126,7 @@ fn a_source_that_has_ended_carries_time_past_one_that_is_idle() {
             let (ended, live) = (running.gateway(0).unwrap(), running.gateway(1).unwrap());
             push(&live, &sink, chunk(&[row(2)]));
             push(&ended, &sink, chunk(&[row(3), row(30)]));
-            drop(ended);
+            end(ended, &sink);
             push(&live, &sink, chunk(&[row(9)]));
             assert_eq!(ends(&sink, 0), [8], "the active one alone says how far time is");
             push(&live, &sink, only(9, true));
@@ -142,11 +149,7 @@ fn a_source_that_has_ended_carries_time_past_one_that_never_had_a_row() {
             let (mut running, sink, _) = start(joint_plan(), workers);
             let (ended, silent) = (running.gateway(0).unwrap(), running.gateway(1).unwrap());
             push(&ended, &sink, chunk(&[row(2), row(30)]));
-            drop(ended);
-            eventually("the end is known", || {
-                silent.push(only(i64::MIN, false)).unwrap();
-                sink.committed() > 1
-            });
+            end(ended, &sink);
             assert_eq!(ends(&sink, 0), [0i64; 0], "it may still have rows of any time");
             silent.push(only(i64::MIN, true)).unwrap();
             eventually("time goes to the end of the other", || ends(&sink, 0) == [8]);
@@ -217,9 +220,8 @@ fn independent_queries_in_one_plan_keep_their_own_time() {
             assert_eq!((ends(&sink, 0), ends(&sink, 2)), (vec![8], vec![8]));
             push(&new, &sink, chunk(&[row_of(2, 2_000_000)]));
             assert_eq!((ends(&sink, 0).len(), ends(&sink, 1).len(), ends(&sink, 2).len()), (1, 2, 1));
-            drop(old);
-            push(&new, &sink, only(2_000_001, false));
-            eventually("the end of the old one", || ends(&sink, 0) == [8, 16]);
+            end(old, &sink);
+            assert_eq!(ends(&sink, 0), [8, 16]);
             drop(new);
             running.join().unwrap();
             assert_eq!(ends(&sink, 1), [1_000_008, 1_000_024, 2_000_008]);
