@@ -28,7 +28,8 @@ for options in ("", "UseDeclareFetch=1;Fetch=2;"):
     equal(keys, [("id", 1, "newest_pkey")])
     indexes = [row.index_name for row in cursor.statistics("newest") if row.index_name]
     equal(indexes, ["newest_pkey"])
-    equal([row.column_name for row in cursor.rowIdColumns("newest")], ["id"])
+    # The driver knows of no row's id but an OID, and finds none in PostgreSQL's tables either.
+    equal(cursor.rowIdColumns("newest").fetchall(), [])
     for asked in (cursor.procedures, cursor.getTypeInfo, lambda: cursor.rowVerColumns("newest"),
                   lambda: cursor.procedureColumns("%"), lambda: cursor.foreignKeys(foreignTable="newest")):
         asked().fetchall()
