@@ -12,7 +12,6 @@ use datafusion::optimizer::eliminate_duplicated_expr::EliminateDuplicatedExpr;
 use datafusion::optimizer::eliminate_filter::EliminateFilter;
 use datafusion::optimizer::eliminate_group_by_constant::EliminateGroupByConstant;
 use datafusion::optimizer::eliminate_outer_join::EliminateOuterJoin;
-use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::optimizer::optimize_projections::OptimizeProjections;
 use datafusion::optimizer::push_down_filter::PushDownFilter;
 use datafusion::optimizer::replace_distinct_aggregate::ReplaceDistinctWithAggregate;
@@ -25,11 +24,13 @@ use super::casts::text_casts::with_texts_read;
 use super::casts::time_casts::with_time_casts;
 use super::casts::untyped_texts::with_values;
 use super::casts::value_texts::with_texts;
+use super::datafusion_repairs::absent_rows::with_absent_rows;
 use super::datafusion_repairs::arithmetic::{with_checks, without_checks};
 use super::datafusion_repairs::constant_in::with_constants_compared;
 use super::datafusion_repairs::cross_joins::CrossJoins;
 use super::datafusion_repairs::dates::with_times;
 use super::datafusion_repairs::dependent::with_dependent_joins;
+use super::datafusion_repairs::equal_keys::EqualKeys;
 use super::datafusion_repairs::floats::{with_decimals_compared, with_one_nan, without_one_nan};
 use super::datafusion_repairs::interval_lengths::with_lengths_compared;
 use super::datafusion_repairs::marks::{with_marks, with_predicates_selected};
@@ -55,7 +56,7 @@ pub(crate) fn optimize(plan: LogicalPlan, options: &ConfigOptions) -> Result<Log
         Arc::new(DecorrelatePredicateSubquery::new()),
         Arc::new(ScalarSubqueryToJoin::new()),
         Arc::new(DecorrelateLateralJoin::new()),
-        Arc::new(ExtractEquijoinPredicate::new()),
+        Arc::new(EqualKeys::default()),
         Arc::new(EliminateDuplicatedExpr::new()),
         Arc::new(EliminateFilter::new()),
         Arc::new(CrossJoins::default()),
@@ -89,7 +90,7 @@ fn by_rules(
 
 /// Casts compared or combined expressions to common types.
 pub(super) fn coerce(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-    let plan = with_rounded_casts(with_values(plan)?)?;
+    let plan = with_rounded_casts(with_values(with_absent_rows(plan)?)?)?;
     let plan = with_times(with_decimals_compared(with_lengths_compared(with_exact_durations(
         with_times_read(without_useless_orders(plan)?)?,
     )?)?)?)?;

@@ -98,5 +98,6 @@ fn state(pool: &Arc<QueryPool>) -> Result<SessionState> {
     let no_disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
     let runtime = RuntimeEnvBuilder::new().with_memory_pool(memory).with_disk_manager_builder(no_disk);
     let config = SessionConfig::new().with_target_partitions(1).with_create_default_catalog_and_schema(false);
-    Ok(SessionStateBuilder::new().with_config(config).with_runtime_env(runtime.build_arc()?).build())
+    let builder = SessionStateBuilder::new().with_optimizer_rules(crate::logical::batch_rules());
+    Ok(builder.with_config(config).with_runtime_env(runtime.build_arc()?).build())
 }

@@ -16,7 +16,8 @@ use datafusion::logical_expr::expr::{
 };
 use datafusion::logical_expr::{
     Between, BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator,
-    ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast, lit,
+    ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, SortExpr, Volatility, cast,
+    lit,
 };
 use tidemill_connect::formats::interval_in_units;
 
@@ -45,7 +46,7 @@ pub(crate) fn with_lengths_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
         check_extremes(&part, schema)?;
         let changed = match &mut part {
             Expr::InSubquery(list) => compared_with_rows(list, schema)?,
-            Expr::WindowFunction(call) => ordered_by_lengths(call, schema),
+            Expr::WindowFunction(call) => ordered_by_lengths(&mut call.params.order_by, schema),
             Expr::AggregateFunction(AggregateFunction { func, params })
                 if func.name() == "count" && params.distinct =>
             {
@@ -53,6 +54,19 @@ pub(crate) fn with_lengths_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
                 let values = std::mem::take(&mut params.args).into_iter();
                 params.args = values.map(|value| as_length_key(value, schema)).collect();
                 is_counted
+            }
+            // WITHIN GROUP orders what the function is computed of.
+            Expr::AggregateFunction(AggregateFunction { func, params })
+                if !func.supports_within_group_clause() =>
+            {
+                let changed = ordered_by_lengths(&mut params.order_by, schema);
+                if changed && params.distinct {
+                    return Err(refuse(
+                        format!("{}(DISTINCT ...) cannot order by INTERVAL", func.name()),
+                        "take the distinct rows in a subquery, and aggregate them in order",
+                    ));
+                }
+                changed
             }
             part => compared(part).is_some_and(|sides| as_lengths(sides, schema)),
         };
@@ -127,10 +141,10 @@ fn in_units(text: Expr) -> Expr {
     interval_in_units(written).map_or(text, lit)
 }
 
-/// Orders the rows of a function with OVER by the lengths of intervals and durations; whether there was something to replace.
-fn ordered_by_lengths(call: &mut WindowFunction, schema: &DFSchema) -> bool {
+/// Orders the rows of a function by the lengths of intervals and durations; whether there was something to replace.
+fn ordered_by_lengths(orders: &mut [SortExpr], schema: &DFSchema) -> bool {
     let mut changed = false;
-    for order in &mut call.params.order_by {
+    for order in orders {
         if is_length(&order.expr, schema) {
             order.expr = Length::function().call(vec![std::mem::take(&mut order.expr)]);
             changed = true;

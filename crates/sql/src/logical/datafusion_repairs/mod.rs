@@ -1,5 +1,6 @@
 //! Rewrites that mend what DataFusion computes otherwise than PostgreSQL, or computes wrongly. Each file names the fault.
 
+pub(super) mod absent_rows;
 pub(super) mod arithmetic;
 pub(super) mod constant_in;
 pub(super) mod cross_joins;
@@ -7,6 +8,7 @@ pub(super) mod dates;
 pub(super) mod dependent;
 pub(super) mod distinct_on;
 pub(super) mod division;
+pub(super) mod equal_keys;
 pub(super) mod floats;
 pub(super) mod interval_lengths;
 pub(super) mod marks;
