@@ -18,6 +18,7 @@ mod provider;
 mod read_names;
 mod refuse;
 mod refused_clause;
+pub(crate) mod time_units;
 mod totals;
 mod unary;
 

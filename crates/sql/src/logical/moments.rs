@@ -9,10 +9,9 @@ use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, Operato
 use tidemill_trees::nodes::Tree;
 
 use super::datafusion_repairs::interval_lengths::LENGTH_OF_INTERVAL;
-use super::functions::time_units::TimePart;
-use super::functions::{
-    CURRENT_DATE, NOW, WINDOW_START, interval_ns, is_clock, length_ns, reads_clock, truncated_times,
-};
+use super::functions::times::truncated_times;
+use super::functions::{CURRENT_DATE, NOW, WINDOW_START, interval_ns, is_clock, length_ns, reads_clock};
+use super::time_units::TimePart;
 use crate::refusal::refuse;
 
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);

@@ -1,5 +1,6 @@
 //! Column names. A column without a name is named after its expression. Columns may have equal names, which
-//! DataFusion's plans do not allow, so these get a number that is not shown.
+//! DataFusion's plans do not allow, so these get a number that is not shown. Where a query reads a column by the name that PostgreSQL
+//! derives (`SELECT count FROM (SELECT count(*) FROM t) s`, `ORDER BY lag`), the column has that name.
 //!
 //! DataFusion (55.2) names an expression by its own text, with types and without casts: `Int64(1)` for 1, and the
 //! same name for `CAST(at AS DATE)` and `CAST(at AS TIME)`. So two group keys made from one column collide, and an
@@ -16,9 +17,12 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::sql::sqlparser::ast::{self, Ident, PipeOperator, Query, Select, SelectItem, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    self, Ident, PipeOperator, Query, Select, SelectItem, Visitor, VisitorMut,
+};
 
-use tidemill_trees::syntax::{walk_expressions_mut, walk_mut};
+use crate::statement::derived_name;
+use tidemill_trees::syntax::{walk, walk_expressions_mut, walk_mut};
 
 /// Precedes the number of a name that occurs more than once.
 const MARK: char = '\u{1f}';
@@ -67,17 +71,22 @@ pub(super) struct Naming {
     casts: bool,
     /// Columns next to a star that have the name of one of its columns.
     beside_star: BTreeSet<String>,
+    /// Names that PostgreSQL derives for columns without names, and that the query reads.
+    derived: BTreeSet<String>,
 }
 
 impl Naming {
     /// What else the query needs after this error; `None` if names are not the problem.
-    pub fn after(&mut self, error: &DataFusionError) -> Option<()> {
+    pub fn after(&mut self, error: &DataFusionError, query: &Query) -> Option<()> {
         let name = match error.find_root() {
             DataFusionError::SchemaError(error, _) => match error.as_ref() {
                 SchemaError::AmbiguousReference { field } => field.name.clone(),
                 SchemaError::DuplicateQualifiedField { name, .. }
                 | SchemaError::DuplicateUnqualifiedField { name } => name.clone(),
-                SchemaError::FieldNotFound { .. } => return None,
+                SchemaError::FieldNotFound { field, .. } => {
+                    let is_new = derives(query, &field.name) && self.derived.insert(field.name.clone());
+                    return is_new.then_some(());
+                }
             },
             DataFusionError::Plan(text) if text.contains("unique expression names") => {
                 let second = text.split(" and \"").nth(1)?.split("\" at position").next()?;
@@ -103,8 +112,54 @@ impl Naming {
     }
 }
 
+/// Whether a column without a name has this one in PostgreSQL.
+fn derives(query: &Query, name: &str) -> bool {
+    let mut found = Derived { name, is_found: false };
+    let _ = walk(query, &mut found);
+    found.is_found
+}
+
+struct Derived<'a> {
+    name: &'a str,
+    is_found: bool,
+}
+
+impl Visitor for Derived<'_> {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        self.is_found |= select.projection.iter().any(|item| derived(item).as_deref() == Some(self.name));
+        ControlFlow::Continue(())
+    }
+}
+
+/// The name that PostgreSQL derives for a column without a name.
+fn derived(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::UnnamedExpr(expression) => derived_name(expression),
+        _ => None,
+    }
+}
+
 struct Names<'a> {
     naming: &'a Naming,
+}
+
+impl Names<'_> {
+    /// Gives columns the derived names that the query reads, where one column alone has the name.
+    fn derive(&self, select: &mut Select) {
+        for name in &self.naming.derived {
+            let places = 0..select.projection.len();
+            let item = |place: &usize| &select.projection[*place];
+            let is_derived = |place: &usize| derived(item(place)).as_ref() == Some(name);
+            let places: Vec<usize> = places
+                .filter(|place| is_derived(place) || name_of(item(place)).as_ref() == Some(name))
+                .collect();
+            if let [place] = places.as_slice() {
+                give(&mut select.projection[*place], name.clone());
+            }
+        }
+    }
 }
 
 impl VisitorMut for Names<'_> {
@@ -128,6 +183,7 @@ impl VisitorMut for Names<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        self.derive(select);
         let is_star =
             |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
         let has_star = select.projection.iter().any(is_star);

@@ -38,7 +38,7 @@ use super::datafusion_repairs::opaque::{with_opaque, without_opaque};
 use super::datafusion_repairs::order_insensitive::{with_distinct_arguments, without_useless_orders};
 use super::datafusion_repairs::order_of_inputs::without_hidden_orders;
 use super::datafusion_repairs::subquery_predicates::with_three_values;
-use super::functions::read_patterns::with_times_read;
+use super::functions::times::read_patterns::with_times_read;
 use super::limits::bounded_operators::{with_bounds, without_bounds};
 use super::limits::plan_size::BoundedRule;
 use super::nodes::select_before::SelectBefore;

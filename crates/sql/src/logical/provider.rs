@@ -194,7 +194,7 @@ impl<'a> Provider<'a> {
                 Ok(plans) => return Ok(plans),
                 Err(error) => error,
             };
-            let is_repaired = naming.after(&error).or_else(|| spelling.after(&error)).is_some();
+            let is_repaired = naming.after(&error, query).or_else(|| spelling.after(&error)).is_some();
             // Messages refer to the query as it was written.
             first.get_or_insert(error);
             if !is_repaired {
@@ -339,11 +339,11 @@ impl<'a> Provider<'a> {
             let mut expression = expression.clone();
             spelling.spell(&mut expression);
             super::postgres_syntax::postgres_words::translate(&mut expression)?;
-            super::functions::time_patterns::translate(&mut expression)?;
+            super::functions::times::time_patterns::translate(&mut expression)?;
             super::datafusion_repairs::written_numbers::keep(&mut expression);
             super::postgres_syntax::interval_texts::translate(&mut expression);
             super::functions::field_names::translate(&mut expression);
-            super::functions::time_zones::translate(&mut expression)?;
+            super::functions::times::time_zones::translate(&mut expression)?;
             match plan_expression(expression, schema, self, parser_options()) {
                 Err(error) if spelling.after(&error).is_some() => {}
                 planned => return planned,
@@ -497,11 +497,11 @@ impl ContextProvider for Provider<'_> {
 /// Says a query in words that DataFusion's planner knows.
 fn translate(query: &mut ast::Query) -> Result<()> {
     super::postgres_syntax::postgres_words::translate(query)?;
-    super::functions::time_patterns::translate(query)?;
+    super::functions::times::time_patterns::translate(query)?;
     super::datafusion_repairs::written_numbers::keep(query);
     super::postgres_syntax::interval_texts::translate(query);
     super::functions::field_names::translate(query);
-    super::functions::time_zones::translate(query)?;
+    super::functions::times::time_zones::translate(query)?;
     super::datafusion_repairs::series_rows::translate(query);
     Ok(())
 }

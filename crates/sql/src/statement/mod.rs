@@ -38,6 +38,7 @@ pub use self::change::{
     AFFECTED, Assigned, ChangeKind, Conflict, Merged, MergedAction, ROW, TARGET, TableChange, TableShape,
 };
 pub(crate) use self::clauses::not_given;
+pub(crate) use self::client::columns::derived_name;
 pub use self::client::setting_calls::SettingCall;
 pub use self::ddl::add_columns::{AddColumns, AddedColumn, ColumnPlace};
 pub(crate) use self::ddl::add_columns::{additions, text_with_columns};

@@ -66,7 +66,9 @@ fn matches(arguments: &[ArrayRef]) -> Result<ArrayRef> {
         let key = (patterns.value(row), flags.map_or("", |flags| flags.value(row)));
         let regex = match compiled.entry(key) {
             std::collections::hash_map::Entry::Occupied(known) => known.into_mut(),
-            std::collections::hash_map::Entry::Vacant(new) => new.insert(regex(key.0, key.1)?),
+            std::collections::hash_map::Entry::Vacant(new) => {
+                new.insert(regex("regexp_match", key.0, key.1)?)
+            }
         };
         match regex.captures(texts.value(row)) {
             None => matches.append_null(),
@@ -84,9 +86,10 @@ fn append(matches: &mut ListBuilder<StringBuilder>, found: &Captures<'_>) {
     matches.append(true);
 }
 
-fn regex(pattern: &str, flags: &str) -> Result<Regex> {
+/// Compiles the pattern of a function.
+pub(super) fn regex(function: &str, pattern: &str, flags: &str) -> Result<Regex> {
     if let Some(unknown) = flags.chars().find(|flag| !"imsxc".contains(*flag)) {
-        return exec_err!("regexp_match() does not know the flag '{unknown}': there are i, m, s, x and c");
+        return exec_err!("{function}() does not know the flag '{unknown}': there are i, m, s, x and c");
     }
     // `c` is what holds anyway: letters of different case are different.
     let flags = flags.replace('c', "");

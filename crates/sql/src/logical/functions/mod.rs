@@ -1,7 +1,7 @@
 //! The functions that queries may call: DataFusion's, a few of our own, and the user's.
 
 pub(super) mod calls;
-pub(super) mod durations;
+pub(super) mod degrees;
 pub(super) mod edit_distance;
 pub(super) mod field_names;
 pub(crate) mod fourier;
@@ -11,15 +11,12 @@ pub(super) mod json_functions;
 pub(super) mod json_texts;
 pub(super) mod matched_groups;
 pub(super) mod place_functions;
-pub(super) mod read_patterns;
+pub(super) mod plain_function;
 pub(super) mod region_functions;
 pub(super) mod removed_items;
-pub(super) mod scaled_intervals;
-pub(super) mod time_parts;
-pub(super) mod time_patterns;
-pub(super) mod time_units;
-pub(super) mod time_zones;
-pub(super) mod truncated_times;
+pub(super) mod split_texts;
+
+pub(super) mod times;
 pub(super) mod type_names_of_values;
 pub(super) mod vectors;
 pub(crate) mod windows;
@@ -50,16 +47,37 @@ pub(super) const CURRENT_TIME: &str = "current_time";
 /// `tumble(time, size)` outside of FROM: the start of the window.
 pub(crate) const WINDOW_START: &str = "tumble";
 
+/// In PostgreSQL they differ in what happens within a transaction; here each cycle has one time.
+const OTHER_NAMES_OF_NOW: [&str; 5] = [
+    "clock_timestamp",
+    "current_timestamp",
+    "localtimestamp",
+    "statement_timestamp",
+    "transaction_timestamp",
+];
+
 /// Functions of union types, which SQL cannot create.
 const NOT_IN_SQL: [&str; 2] = ["union_extract", "union_tag"];
 
 /// Names of functions in PostgreSQL, and the names of the same in DataFusion.
-const OTHER_NAMES: [(&str, &str); 5] = [
+const OTHER_NAMES: [(&str, &str); 7] = [
     ("array_remove", "array_remove_all"),
     ("list_remove", "array_remove_all"),
     ("array_replace", "array_replace_all"),
     ("list_replace", "array_replace_all"),
+    ("len", "length"),
     ("sign", "signum"),
+    ("truncate", "trunc"),
+];
+
+/// The same of aggregates, with those that other systems have.
+const OTHER_NAMES_OF_AGGREGATES: [(&str, &str); 6] = [
+    ("approx_count_distinct", "approx_distinct"),
+    ("collect_list", "array_agg"),
+    ("every", "bool_and"),
+    ("listagg", "string_agg"),
+    ("some", "bool_or"),
+    ("variance", "var"),
 ];
 
 /// See the module.
@@ -104,19 +122,21 @@ impl Default for Functions {
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_date())));
         functions.add_scalar(Arc::new(ScalarUDF::new_from_impl(CycleTime::current_time())));
         functions.add_bounded(Arc::new(matched_groups::regexp_match()));
+        functions.add_bounded(Arc::new(split_texts::function()));
         functions.add_scalar(Arc::new(type_names_of_values::pg_typeof()));
         functions.add_other_names();
         // Before DataFusion's: the first planner that takes an operator plans it.
         functions.planners.insert(0, Arc::new(super::datafusion_repairs::division::DecimalDivision));
-        functions.planners.insert(0, Arc::new(scaled_intervals::ScaledIntervals));
+        functions.planners.insert(0, Arc::new(times::scaled_intervals::ScaledIntervals));
         functions.planners.insert(0, Arc::new(super::casts::untyped_texts::TextOperands));
-        functions.planners.insert(0, Arc::new(time_parts::Extract));
-        functions.add_scalar(Arc::new(time_parts::function()));
-        functions.add_scalar(Arc::new(truncated_times::function()));
+        functions.planners.insert(0, Arc::new(times::time_parts::Extract));
+        functions.add_scalar(Arc::new(times::time_parts::function()));
+        functions.add_scalar(Arc::new(times::truncated_times::function()));
         functions.planners.insert(0, Arc::new(field_names::FieldNames));
         functions.add_scalar(Arc::new(window_start()));
         let own = fourier_functions::functions().into_iter().chain(region_functions::functions());
-        let own = own.chain(json_functions::functions());
+        let own = own.chain(json_functions::functions()).chain(degrees::functions());
+        let own = own.chain(times::time_differences::functions()).chain(times::made_times::functions());
         for function in own.chain(place_functions::functions()) {
             functions.add_scalar(Arc::new(function));
         }
@@ -141,7 +161,7 @@ impl Functions {
                 self.scalar.insert(name.to_owned(), function);
             }
         }
-        for (name, meant) in [("every", "bool_and"), ("some", "bool_or"), ("variance", "var")] {
+        for (name, meant) in OTHER_NAMES_OF_AGGREGATES {
             if let Some(function) = self.aggregate.get(meant).cloned() {
                 self.aggregate.insert(name.to_owned(), function);
             }
@@ -190,7 +210,7 @@ impl CycleTime {
     fn now() -> Self {
         CycleTime {
             name: NOW,
-            aliases: vec!["current_timestamp".into()],
+            aliases: OTHER_NAMES_OF_NOW.map(str::to_owned).into(),
             data_type: DataType::Timestamp(TimeUnit::Nanosecond, None),
             signature: Signature::nullary(Volatility::Volatile),
         }

@@ -6,6 +6,8 @@ pub(super) mod interval_texts;
 pub(super) mod joined_columns;
 pub(super) mod like_escape;
 pub(super) mod list_literal;
+pub(super) mod other_names;
 pub(super) mod postgres_words;
+pub(crate) mod similar_to;
 pub(super) mod syntax;
 pub(super) mod whole_rows;

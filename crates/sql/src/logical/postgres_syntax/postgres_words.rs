@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::exact_constants::computed;
 use super::syntax::ident;
-use super::{extreme_of_other, like_escape, list_literal, whole_rows};
+use super::{extreme_of_other, like_escape, list_literal, other_names, similar_to, whole_rows};
 use crate::statement::meant_type;
 use tidemill_trees::syntax::{Node, walk_mut};
 
@@ -101,6 +101,15 @@ fn translated(expression: &mut Expr) -> Result<()> {
             let op = BinaryOperator::BitwiseXor;
             *expression = nested(Expr::BinaryOp { left: operand, op, right: Box::new(minus_one) });
         }
+        Expr::BinaryOp { left, op: BinaryOperator::Overlaps, right } => {
+            if let Some(meant) = other_names::overlap(left, right) {
+                *expression = meant;
+            }
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::PGOverlap, right } => {
+            let lists = [left, right].map(|list| FunctionArg::Unnamed(FunctionArgExpr::Expr(taken(list))));
+            *expression = super::syntax::call(ident("array_has_any"), lists.into());
+        }
         Expr::BinaryOp { left, op, right } => {
             plain_operator(op);
             if let Some(value) = computed(left, op, right) {
@@ -112,10 +121,32 @@ fn translated(expression: &mut Expr) -> Result<()> {
         {
             *expression = matched(taken(expr), taken(pattern));
         }
+        Expr::Identifier(word)
+            if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("localtimestamp") =>
+        {
+            *expression = super::syntax::call(ident("now"), Vec::new());
+        }
         Expr::IsDistinctFrom(left, right) => *expression = operator(left, DISTINCT, right),
         Expr::IsNotDistinctFrom(left, right) => *expression = operator(left, NOT_DISTINCT, right),
         Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
             like_escape::translate(pattern, escape_char);
+        }
+        Expr::SimilarTo { negated, expr, pattern, escape_char } => {
+            let escape = match escape_char.as_ref().map(|escape| &escape.value) {
+                Some(Value::SingleQuotedString(escape)) => escape.chars().next(),
+                _ => Some('\\'),
+            };
+            let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(pattern), .. }) =
+                pattern.as_ref()
+            else {
+                return Ok(());
+            };
+            let regular = similar_to::regular_expression(pattern, escape).ok_or_else(|| {
+                plan_datafusion_err!("the pattern '{pattern}' ends in its escape character")
+            })?;
+            let op = if *negated { BinaryOperator::PGRegexNotMatch } else { BinaryOperator::PGRegexMatch };
+            let right = Box::new(Expr::value(Value::SingleQuotedString(regular)));
+            *expression = nested(Expr::BinaryOp { left: Box::new(taken(expr)), op, right });
         }
         Expr::Function(call) => {
             if let Some(meant) = meant(call) {
@@ -241,7 +272,7 @@ fn lists_in(data_type: &DataType) -> usize {
 }
 
 /// What a call means; `None` if it is a call of the language.
-fn meant(call: &Function) -> Option<Expr> {
+fn meant(call: &mut Function) -> Option<Expr> {
     let name = call.name.0.as_slice();
     let [name] = name else { return None };
     let name = name.as_ident()?.value.to_ascii_lowercase();
@@ -253,49 +284,7 @@ fn meant(call: &Function) -> Option<Expr> {
         let listed = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(listed)));
         return Some(super::syntax::call(ident("array_to_json"), vec![listed]));
     }
-    if !["mod", "if", "date_add", "date_sub"].contains(&name.as_str()) {
-        return None;
-    }
-    let mut given = arguments(call)?;
-    let binary = |given: Vec<Expr>, op| {
-        let [left, right] = <[Expr; 2]>::try_from(given).ok()?;
-        Some(nested(Expr::BinaryOp { left: Box::new(nested(left)), op, right: Box::new(nested(right)) }))
-    };
-    match name.as_str() {
-        "mod" => binary(given, BinaryOperator::Modulo),
-        "date_add" => binary(given, BinaryOperator::Plus),
-        "date_sub" => binary(given, BinaryOperator::Minus),
-        _ if given.len() == 3 => {
-            let (otherwise, result) = (given.pop()?, given.pop()?);
-            let condition = given.pop()?;
-            Some(case(condition, result, otherwise))
-        }
-        _ => None,
-    }
-}
-
-/// `CASE WHEN condition THEN result ELSE otherwise END`
-fn case(condition: Expr, result: Expr, otherwise: Expr) -> Expr {
-    use datafusion::sql::sqlparser::ast::CaseWhen;
-    use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
-    Expr::Case {
-        case_token: AttachedToken::empty(),
-        end_token: AttachedToken::empty(),
-        operand: None,
-        conditions: vec![CaseWhen { condition, result }],
-        else_result: Some(Box::new(otherwise)),
-    }
-}
-
-/// The arguments of a call, if they are plain expressions and nothing else is said.
-fn arguments(call: &Function) -> Option<Vec<Expr>> {
-    let FunctionArguments::List(list) = &call.args else { return None };
-    let is_plain = call.filter.is_none() && call.over.is_none() && list.clauses.is_empty();
-    let argument = |argument: &FunctionArg| match argument {
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => Some(argument.clone()),
-        _ => None,
-    };
-    list.args.iter().map(argument).collect::<Option<Vec<_>>>().filter(|_| is_plain)
+    other_names::meant(&name, call)
 }
 
 /// Bytes as PostgreSQL writes them: `\xDEAD`, or letters with `\\` for a backslash and `\ooo` for other bytes.

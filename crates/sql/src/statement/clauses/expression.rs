@@ -124,11 +124,14 @@ impl Clauses<'_> {
                 let hint = "write text ~ 'pattern', or regexp_like(text, 'pattern')";
                 self.anywhere(&[word], format!("{word} is not part of the language"), hint)
             }
-            // The planner (DataFusion 55.2) treats the pattern as a regular expression, and accepts a match of a part
-            // of the text.
-            Expr::SimilarTo { negated: _, expr: _, pattern: _, escape_char: _ } => {
-                refused("SIMILAR TO", "write text ~ '^(pattern)$', a regular expression, or LIKE")
-            }
+            Expr::SimilarTo { negated: _, expr: _, pattern, escape_char: _ } => match pattern.as_ref() {
+                Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), span: _ }) => PLANNED,
+                other => self.node(
+                    other,
+                    "the pattern of SIMILAR TO must be a string",
+                    "write text ~ pattern, where the pattern is a regular expression",
+                ),
+            },
             Expr::IsNormalized { expr: _, form: _, negated: _ } => refused("IS NORMALIZED", "remove it"),
             Expr::InUnnest { expr: _, array_expr: _, negated: _ } => {
                 refused("IN UNNEST", "write value = ANY(list)")

@@ -41,12 +41,12 @@ pub(super) fn refused(operator: &BinaryOperator) -> Option<&'static str> {
         | B::PGCustomBinaryOperator(_)
         | B::AtArrow
         | B::ArrowAt
+        | B::Overlaps
+        | B::PGOverlap
         // What is before them says more of what is wrong: it may be a function without a name.
         | B::Arrow
         | B::LongArrow => None,
         B::Xor => Some("write a <> b for truth values, or a # b for the bits of numbers"),
-        B::Overlaps => Some("compare the ends: (a, b) OVERLAPS (c, d) is a < d AND c < b"),
-        B::PGOverlap => Some("write array_has_any(a, b)"),
         B::PGStartsWith => Some("write starts_with(text, prefix)"),
         B::Match | B::Regexp => Some("write text ~ 'pattern'"),
         B::Assignment => Some("write ="),

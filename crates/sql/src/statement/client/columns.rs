@@ -139,6 +139,14 @@ pub(super) fn column_name(item: &SelectItem) -> String {
     }
 }
 
+/// Returns the name that PostgreSQL derives for a selected expression; `None` if it derives none, as for a column.
+pub(crate) fn derived_name(expression: &Expr) -> Option<String> {
+    match name_of(expression) {
+        (name, Strength::Strong | Strength::Weak) => Some(name),
+        (_, Strength::None | Strength::Column) => None,
+    }
+}
+
 fn name_of(expression: &Expr) -> (String, Strength) {
     let strong = |name: &str| (name.to_owned(), Strength::Strong);
     let inner = |expression: &Expr| {

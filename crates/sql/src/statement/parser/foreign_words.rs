@@ -25,8 +25,6 @@ const JSON_FIELD: &str = "text is not searched for JSON: declare the column with
     STRUCT<name VARCHAR>, and write {1}['name']";
 const LAMBDA: &str =
     "there are no functions without names: SELECT unnest(list) in a subquery, and compute with its rows";
-const DIFFERENCE_OF_UNIT: &str =
-    "write {3} - {2}, which is an interval; in days, CAST({3} AS DATE) - CAST({2} AS DATE)";
 const MAP: &str = "name the keys where the column is declared: STRUCT<key INT>, or a list of pairs: \
     STRUCT<key VARCHAR, value INT>[]";
 const COPY_TO: &str = "write CREATE SINK name AS SELECT ... WITH (connector = 'file', path = 'file.csv')";
@@ -60,7 +58,6 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     ),
     words("LATEST_BY_OFFSET (*)", "write last_value({1})"),
     words("EARLIEST_BY_OFFSET (*)", "write first_value({1})"),
-    words("COLLECT_LIST (*)", "write array_agg({1})"),
     words("COLLECT_SET (*)", "write array_agg(DISTINCT {1})"),
     words("EXTRACTJSONFIELD (*)", JSON_FIELD),
     words("ROWTIME", "name the column that WATERMARK FOR declares; rows have no other time"),
@@ -124,13 +121,6 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     words("<name> #> _", JSON_FIELD),
     words("LIST_TRANSFORM (*)", LAMBDA),
     words("LIST_FILTER (*)", LAMBDA),
-    words("AGE ( _ , _ )", "write {1} - {2}, which is an interval"),
-    words("AGE ( _ )", "write current_date - {1}, which is an interval"),
-    words("DATEDIFF ( <text> , _ , _ )", DIFFERENCE_OF_UNIT),
-    words("DATE_DIFF ( <text> , _ , _ )", DIFFERENCE_OF_UNIT),
-    words("DATEDIFF ( <name> , _ , _ )", DIFFERENCE_OF_UNIT),
-    words("DATEDIFF ( _ , _ )", "write CAST({1} AS DATE) - CAST({2} AS DATE)"),
-    words("DATEADD ( _ , _ , _ )", "write {3} + {2} * INTERVAL '1 {1}'"),
     words("READ_CSV (*)", "name the file in FROM: FROM {1}"),
     words("READ_CSV_AUTO (*)", "name the file in FROM: FROM {1}"),
     words("READ_PARQUET (*)", "name the file in FROM: FROM {1}"),
@@ -139,12 +129,6 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     words("ISFINITE (*)", "all times are finite; write isnan({1}) for numbers that are none"),
     words("DIV ( _ , _ )", "write {1} / {2}: whole numbers are divided without a rest"),
     words("GROUP_CONCAT ( _ )", "write string_agg({1}, ',')"),
-    words("LISTAGG (*)", "write string_agg({1}, ',')"),
-    words("COUNTIF (*)", "write count(*) FILTER (WHERE {1})"),
-    words("COUNT_IF (*)", "write count(*) FILTER (WHERE {1})"),
-    words("IFF (*)", "write CASE WHEN {1} THEN {2} ELSE {3} END"),
-    words("APPROX_COUNT_DISTINCT (*)", "write approx_distinct({1})"),
-    words("ANY_VALUE (*)", "write first_value({1})"),
     words("STRFTIME (*)", "write to_char({1}, 'YYYY-MM-DD HH24:MI:SS')"),
     words("STRPTIME (*)", "write to_timestamp({1}, 'YYYY-MM-DD HH24:MI:SS')"),
     words("REGEXP_MATCHES (*)", "write regexp_like({1}, {2}), or regexp_match({1}, {2}) for its groups"),
@@ -155,7 +139,6 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     words("SHOW COLUMNS FROM <name>", "write DESCRIBE {1}"),
     words("SHOW COLUMNS IN <name>", "write DESCRIBE {1}"),
     words("SHOW COLUMNS", "write DESCRIBE name"),
-    words("OVERLAPS", "compare the ends: (a, b) OVERLAPS (c, d) is a < d AND c < b"),
     words("JSONB_EXTRACT_PATH_TEXT (*)", JSON_FIELD),
     words("JSON_EXTRACT (*)", JSON_FIELD),
     words("JSON_EXTRACT_PATH_TEXT (*)", JSON_FIELD),

@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 };
 
 use super::durations::as_intervals;
-use super::time_units::{TimePart, number_of};
+use crate::logical::time_units::{TimePart, number_of};
 use crate::refusal::refuse;
 
 const MINUTE_NS: i64 = 60_000_000_000;
@@ -39,7 +39,7 @@ pub(crate) fn function() -> ScalarUDF {
 
 /// Plans `extract(part FROM time)`.
 #[derive(Debug)]
-pub(super) struct Extract;
+pub(in crate::logical) struct Extract;
 
 impl ExprPlanner for Extract {
     fn plan_extract(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {

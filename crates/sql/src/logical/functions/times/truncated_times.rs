@@ -19,8 +19,8 @@ use datafusion::logical_expr::{
 
 use super::durations::as_intervals;
 use super::time_parts::text_of;
-use super::time_units::{TimePart, first_year};
 use crate::logical::casts::local_times::{local_ns, utc_ns};
+use crate::logical::time_units::{TimePart, first_year};
 use crate::refusal::refuse;
 
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);

@@ -21,7 +21,7 @@ const DAY_NS: f64 = 86_400e9;
 
 /// Plans `*` and `/` between intervals and numbers.
 #[derive(Debug)]
-pub(super) struct ScaledIntervals;
+pub(in crate::logical) struct ScaledIntervals;
 
 impl ExprPlanner for ScaledIntervals {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
