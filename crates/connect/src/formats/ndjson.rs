@@ -17,8 +17,8 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
 use super::bad_rows::BadRows;
-use super::json_depth::{is_too_deep, too_deep};
-use super::json_rows::{JsonColumns, JsonRows, NO_OBJECT};
+use super::json::depth::{is_too_deep, too_deep};
+use super::json::rows::{JsonColumns, JsonRows, NO_OBJECT};
 use super::ndjson_other_keys::OtherKeys;
 use super::values::good_rows;
 use super::{DecoderSettings, RECORD_LIMIT_BYTES, RecordDecoder, Waiting, project};

@@ -9,7 +9,7 @@ use tidemill_core::error::Cause;
 use super::check_columns;
 use super::shape::Members;
 use crate::formats::RECORD_LIMIT_BYTES;
-use crate::formats::json_depth::is_too_deep;
+use crate::formats::json::depth::is_too_deep;
 
 /// Finds the columns of objects, one per line, of a text that comes in pieces.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ mod tests {
     use arrow_schema::{DataType, TimeUnit};
 
     use super::*;
-    use crate::formats::json_depth::DEPTH_MAX;
+    use crate::formats::json::depth::DEPTH_MAX;
 
     fn types(text: &str) -> Vec<DataType> {
         inferred(text).into_iter().map(|(_, data_type)| data_type).collect()

@@ -7,8 +7,7 @@ pub(super) mod field_names;
 pub(crate) mod fourier;
 pub(super) mod fourier_functions;
 pub(super) mod hop_starts;
-pub(super) mod json_functions;
-pub(super) mod json_texts;
+pub(super) mod json;
 pub(super) mod matched_groups;
 pub(super) mod place_functions;
 pub(super) mod plain_function;
@@ -133,9 +132,11 @@ impl Default for Functions {
         functions.add_scalar(Arc::new(times::time_parts::function()));
         functions.add_scalar(Arc::new(times::truncated_times::function()));
         functions.planners.insert(0, Arc::new(field_names::FieldNames));
+        functions.planners.insert(0, Arc::new(json::operators::JsonOperators));
         functions.add_scalar(Arc::new(window_start()));
         let own = fourier_functions::functions().into_iter().chain(region_functions::functions());
-        let own = own.chain(json_functions::functions()).chain(degrees::functions());
+        let own =
+            own.chain(json::built::functions()).chain(json::read::functions()).chain(degrees::functions());
         let own = own.chain(times::time_differences::functions()).chain(times::made_times::functions());
         for function in own.chain(place_functions::functions()) {
             functions.add_scalar(Arc::new(function));

@@ -31,14 +31,27 @@ pub(super) fn checked_function(
     compute: fn(&[ArrayRef]) -> Result<ArrayRef>,
 ) -> ScalarUDF {
     let signatures = arguments.iter().map(|types| TypeSignature::Exact(types.to_vec())).collect();
-    ScalarUDF::new_from_impl(PlainFunction {
-        name: names[0],
-        aliases: names[1..].iter().map(|name| (*name).to_owned()).collect(),
-        signature: Signature::one_of(signatures, Volatility::Immutable),
-        result,
-        check,
-        compute,
-    })
+    named(names, Signature::one_of(signatures, Volatility::Immutable), result, check, compute)
+}
+
+/// Returns such a function of one value of any type.
+pub(super) fn function_of_any(
+    names: &[&'static str],
+    result: DataType,
+    compute: fn(&[ArrayRef]) -> Result<ArrayRef>,
+) -> ScalarUDF {
+    named(names, Signature::any(1, Volatility::Immutable), result, |_| Ok(()), compute)
+}
+
+fn named(
+    names: &[&'static str],
+    signature: Signature,
+    result: DataType,
+    check: fn(&ScalarValue) -> Result<()>,
+    compute: fn(&[ArrayRef]) -> Result<ArrayRef>,
+) -> ScalarUDF {
+    let aliases = names[1..].iter().map(|name| (*name).to_owned()).collect();
+    ScalarUDF::new_from_impl(PlainFunction { name: names[0], aliases, signature, result, check, compute })
 }
 
 #[derive(Debug)]

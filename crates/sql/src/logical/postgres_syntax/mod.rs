@@ -4,6 +4,7 @@ pub(super) mod exact_constants;
 pub(super) mod extreme_of_other;
 pub(super) mod interval_texts;
 pub(super) mod joined_columns;
+pub(super) mod json;
 pub(super) mod like_escape;
 pub(super) mod list_literal;
 pub(super) mod other_names;

@@ -12,12 +12,13 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Parens, Query, Select,
-    SelectItem, SetExpr, Subscript, TypedString, UnaryOperator, Value, ValueWithSpan, VisitorMut,
+    SelectItem, SetExpr, Subscript, TableFactor, TypedString, UnaryOperator, Value, ValueWithSpan,
+    VisitorMut,
 };
 
 use super::exact_constants::computed;
 use super::syntax::ident;
-use super::{extreme_of_other, like_escape, list_literal, other_names, similar_to, whole_rows};
+use super::{extreme_of_other, json, like_escape, list_literal, other_names, similar_to, whole_rows};
 use crate::statement::meant_type;
 use tidemill_trees::syntax::{Node, walk_mut};
 
@@ -50,6 +51,11 @@ impl VisitorMut for Words {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        json::rows(table);
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         whole_rows::translate(select);
         columns_for_numbers(select);
@@ -69,6 +75,16 @@ impl VisitorMut for Words {
 
 fn translated(expression: &mut Expr) -> Result<()> {
     match expression {
+        Expr::Cast { expr, data_type: data_type @ (DataType::JSON | DataType::JSONB), .. } => {
+            *expression = json::checked(taken(expr), data_type);
+        }
+        Expr::TypedString(TypedString {
+            data_type: data_type @ (DataType::JSON | DataType::JSONB),
+            value,
+            ..
+        }) => {
+            *expression = json::checked(Expr::Value(value.clone()), data_type);
+        }
         Expr::Cast { expr, data_type, .. } => {
             meant_type(data_type);
             let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = expr.as_ref()
@@ -279,10 +295,8 @@ fn meant(call: &mut Function) -> Option<Expr> {
     if let Some(order) = extreme_of_other::order(&name) {
         return extreme_of_other::call(call, order);
     }
-    if name == "json_agg" {
-        let listed = Function { name: ident("array_agg"), ..call.clone() };
-        let listed = FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(listed)));
-        return Some(super::syntax::call(ident("array_to_json"), vec![listed]));
+    if let Some(meant) = json::meant(&name, call) {
+        return Some(meant);
     }
     other_names::meant(&name, call)
 }

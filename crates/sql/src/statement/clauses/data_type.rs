@@ -128,7 +128,10 @@ pub(super) fn check(data_type: &DataType) -> Checked {
         | T::Uuid
         | T::Enum(_, _)
         | T::Set(_) => absent(data_type, "write VARCHAR"),
-        T::JSON | T::JSONB => absent(data_type, "write VARCHAR, or the fields: STRUCT<name VARCHAR>"),
+        T::JSON | T::JSONB => absent(
+            data_type,
+            "write VARCHAR, which -> and ->> take apart, or the fields: STRUCT<name VARCHAR>",
+        ),
         T::Map(_, _) | T::Tuple(_) | T::Nested(_) | T::Union(_) => {
             absent(data_type, "write the fields: STRUCT<name VARCHAR>")
         }

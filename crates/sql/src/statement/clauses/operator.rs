@@ -41,6 +41,8 @@ pub(super) fn refused(operator: &BinaryOperator) -> Option<&'static str> {
         | B::PGCustomBinaryOperator(_)
         | B::AtArrow
         | B::ArrowAt
+        | B::HashArrow
+        | B::HashLongArrow
         | B::Overlaps
         | B::PGOverlap
         // What is before them says more of what is wrong: it may be a function without a name.
@@ -50,15 +52,13 @@ pub(super) fn refused(operator: &BinaryOperator) -> Option<&'static str> {
         B::PGStartsWith => Some("write starts_with(text, prefix)"),
         B::Match | B::Regexp => Some("write text ~ 'pattern'"),
         B::Assignment => Some("write ="),
-        B::HashArrow
-        | B::HashLongArrow
-        | B::HashMinus
+        B::HashMinus
         | B::AtQuestion
         | B::AtAt
         | B::Question
         | B::QuestionAnd
         | B::QuestionPipe => {
-            Some("text is not searched for JSON: declare the column with its fields, STRUCT<name VARCHAR>")
+            Some("write json -> 'key', json #> '{a,b}' or jsonb_exists(json, 'key')")
         }
         B::Custom(_)
         | B::DoubleHash

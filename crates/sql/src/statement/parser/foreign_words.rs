@@ -19,10 +19,7 @@ const HOP_START: &str = "the window is a relation: SELECT window_start, ... FROM
     GROUP BY window_start, window_end";
 const SESSION_START: &str = "the window is a relation: SELECT window_start, ... FROM session(TABLE({from}), {1}, {2}) \
     GROUP BY window_start, window_end";
-const FIELD: &str =
-    "name the fields where the column is declared, {1} STRUCT<{2} VARCHAR>, and write {1}['{2}']";
-const JSON_FIELD: &str = "text is not searched for JSON: declare the column with its fields, \
-    STRUCT<name VARCHAR>, and write {1}['name']";
+const JSON_PART: &str = "write {1} ->> 'key', or {1} #>> '{a,0,b}' for a path";
 const LAMBDA: &str =
     "there are no functions without names: SELECT unnest(list) in a subquery, and compute with its rows";
 const MAP: &str = "name the keys where the column is declared: STRUCT<key INT>, or a list of pairs: \
@@ -59,7 +56,7 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     words("LATEST_BY_OFFSET (*)", "write last_value({1})"),
     words("EARLIEST_BY_OFFSET (*)", "write first_value({1})"),
     words("COLLECT_SET (*)", "write array_agg(DISTINCT {1})"),
-    words("EXTRACTJSONFIELD (*)", JSON_FIELD),
+    words("EXTRACTJSONFIELD (*)", JSON_PART),
     words("ROWTIME", "name the column that WATERMARK FOR declares; rows have no other time"),
     words("SHOW STREAMS", SOURCES),
     words("LIST STREAMS", SOURCES),
@@ -99,8 +96,9 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     ),
     words("UNIX_TIMESTAMP (*)", "write to_unixtime({1})"),
     words("TO_TIMESTAMP_LTZ (*)", "write to_timestamp_millis({1})"),
-    words("JSON_VALUE (*)", JSON_FIELD),
-    words("JSON_QUERY (*)", JSON_FIELD),
+    words("JSON_VALUE (*)", JSON_PART),
+    words("JSON_QUERY (*)", JSON_PART),
+    words("JSON_EXTRACT (*)", JSON_PART),
     words("TIMESTAMP_LTZ", "write TIMESTAMP; times are in UTC"),
     words("properties.bootstrap.servers", "write brokers = 'host:9092'"),
     words("scan.startup.mode", "write start = 'earliest' or start = 'latest'"),
@@ -115,10 +113,6 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     words("CREATE INDEX", NO_INDEX),
     words("properties.bootstrap.server", "write brokers = 'host:9092'"),
     // PostgreSQL and its relatives
-    words("<name> ->> <text>", FIELD),
-    words("<name> -> <text>", FIELD),
-    words("<name> #>> _", JSON_FIELD),
-    words("<name> #> _", JSON_FIELD),
     words("LIST_TRANSFORM (*)", LAMBDA),
     words("LIST_FILTER (*)", LAMBDA),
     words("READ_CSV (*)", "name the file in FROM: FROM {1}"),
@@ -139,9 +133,6 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     words("SHOW COLUMNS FROM <name>", "write DESCRIBE {1}"),
     words("SHOW COLUMNS IN <name>", "write DESCRIBE {1}"),
     words("SHOW COLUMNS", "write DESCRIBE name"),
-    words("JSONB_EXTRACT_PATH_TEXT (*)", JSON_FIELD),
-    words("JSON_EXTRACT (*)", JSON_FIELD),
-    words("JSON_EXTRACT_PATH_TEXT (*)", JSON_FIELD),
     words("TIME_BUCKET (*)", "write date_bin({1}, {2})"),
     words(
         "GEN_RANDOM_UUID (*)",

@@ -7,6 +7,8 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Float64Type};
 use datafusion::common::Result;
 
+use tidemill_connect::formats::write_json_text;
+
 use crate::logical::casts::value_texts::texts;
 
 /// A column whose values are written as JSON.
@@ -68,7 +70,7 @@ impl JsonColumn {
                 write_float(floats.as_primitive::<Float64Type>().value(row), text);
             }
             JsonColumn::Numbers(numbers) if !numbers.is_null(row) => text.push_str(numbers.value(row)),
-            JsonColumn::Texts(texts) if !texts.is_null(row) => write_text(texts.value(row), text),
+            JsonColumn::Texts(texts) if !texts.is_null(row) => write_json_text(texts.value(row), text),
             JsonColumn::Times(times) if !times.is_null(row) => write_time(times.value(row), text),
             JsonColumn::List(list, items) if !list.is_null(row) => {
                 let (first, end) = (list.value_offsets()[row], list.value_offsets()[row + 1]);
@@ -87,7 +89,7 @@ impl JsonColumn {
                     if place > 0 {
                         text.push(',');
                     }
-                    write_text(name, text);
+                    write_json_text(name, text);
                     text.push(':');
                     values.write(row, text);
                 }
@@ -110,27 +112,6 @@ fn write_float(float: f64, text: &mut String) {
     } else {
         write!(text, "{float:e}")
     };
-}
-
-/// Writes a text in quotes.
-pub(super) fn write_text(value: &str, text: &mut String) {
-    text.push('"');
-    for letter in value.chars() {
-        match letter {
-            '"' => text.push_str("\\\""),
-            '\\' => text.push_str("\\\\"),
-            '\n' => text.push_str("\\n"),
-            '\r' => text.push_str("\\r"),
-            '\t' => text.push_str("\\t"),
-            '\u{8}' => text.push_str("\\b"),
-            '\u{c}' => text.push_str("\\f"),
-            control if control < ' ' => {
-                let _ = write!(text, "\\u{:04x}", u32::from(control));
-            }
-            other => text.push(other),
-        }
-    }
-    text.push('"');
 }
 
 /// Writes a time as ISO 8601 has it: `2026-01-31T12:30:00+01:00`.

@@ -1,10 +1,10 @@
 //! Reads JSON objects into columns. Values lie in columns, in structs, in lists and in maps; the same reader of texts
-//! ([`values`](super::values)) makes all of them.
+//! ([`values`](crate::formats::values)) makes all of them.
 
 mod arrays;
 mod collected;
 mod keys;
-mod scanner;
+pub(in crate::formats) mod scanner;
 mod shape;
 
 use arrow_array::ArrayRef;
@@ -15,21 +15,21 @@ use self::collected::Objects;
 use self::keys::Keys;
 use self::scanner::Scanner;
 use self::shape::{Absences, Object, Part};
-use super::bad_rows::BadRows;
+use crate::formats::bad_rows::BadRows;
 
 /// Why a line is refused that has no object, or more than one.
-pub(super) const NO_OBJECT: &str = "not one JSON object";
+pub(in crate::formats) const NO_OBJECT: &str = "not one JSON object";
 
 /// How many names a message lists.
 const NAMES_MAX: usize = 8;
 
 /// The columns that objects are read into.
 #[derive(Debug)]
-pub(super) struct JsonColumns(Object);
+pub(in crate::formats) struct JsonColumns(Object);
 
 /// The objects of a block.
 #[derive(Debug)]
-pub(super) struct JsonRows<'a> {
+pub(in crate::formats) struct JsonRows<'a> {
     objects: Objects<'a>,
     /// The texts that were written with escapes.
     decoded: String,
@@ -40,14 +40,14 @@ impl JsonColumns {
     ///
     /// # Errors
     /// [`Cause::user`] if a column has a type that JSON cannot represent.
-    pub(super) fn new(schema: &Schema) -> Result<JsonColumns, Cause> {
+    pub(in crate::formats) fn new(schema: &Schema) -> Result<JsonColumns, Cause> {
         let parts = schema.fields().iter().map(|field| Part::column(field));
         let parts = parts.collect::<Result<Vec<_>, Cause>>()?;
         Ok(JsonColumns(Object { keys: Keys::new(schema.fields().iter().cloned().collect()), parts }))
     }
 
     /// Begins a block without rows.
-    pub(super) fn rows<'a>(&self) -> JsonRows<'a> {
+    pub(in crate::formats) fn rows<'a>(&self) -> JsonRows<'a> {
         JsonRows { objects: Objects::new(&self.0), decoded: String::new() }
     }
 
@@ -56,7 +56,11 @@ impl JsonColumns {
     ///
     /// # Errors
     /// Why the text is not an object with such columns.
-    pub(super) fn read<'a>(&mut self, text: &'a str, rows: &mut JsonRows<'a>) -> Result<bool, String> {
+    pub(in crate::formats) fn read<'a>(
+        &mut self,
+        text: &'a str,
+        rows: &mut JsonRows<'a>,
+    ) -> Result<bool, String> {
         let before = rows.objects.valid.len();
         let mut scanner = Scanner::new(text);
         let read = rows.objects.read(&mut self.0, &mut scanner, &mut rows.decoded);
@@ -68,24 +72,24 @@ impl JsonColumns {
     }
 
     /// From now on keeps keys that match no column when they come for the first time.
-    pub(super) fn keep_new_strangers(&mut self) {
+    pub(in crate::formats) fn keep_new_strangers(&mut self) {
         self.0.keys.keep_new_strangers();
     }
 
     /// Returns such keys since this was last asked.
-    pub(super) fn take_new_strangers(&mut self) -> Vec<Box<str>> {
+    pub(in crate::formats) fn take_new_strangers(&mut self) -> Vec<Box<str>> {
         self.0.keys.take_new_strangers()
     }
 
     /// Describes the keys that match no column, beside the columns.
-    pub(super) fn strangers(&self) -> String {
+    pub(in crate::formats) fn strangers(&self) -> String {
         let columns = self.0.keys.fields.iter().map(|field| field.name().clone());
         let strangers = self.0.keys.strangers().into_iter().map(|(key, _)| key.to_owned());
         format!("its keys are {}; the columns are {}", list(strangers), list(columns))
     }
 
     /// Describes the columns, and fields of structs, that no object had so far, if there were keys that are none.
-    pub(super) fn absences(&self) -> Option<String> {
+    pub(in crate::formats) fn absences(&self) -> Option<String> {
         let mut found = Absences::default();
         self.0.find_absences("", &mut found);
         let Absences { fields, keys } = found;
@@ -97,7 +101,7 @@ impl JsonColumns {
     }
 
     /// Makes the array of a column of a block.
-    pub(super) fn column(
+    pub(in crate::formats) fn column(
         &self,
         column: usize,
         rows: &JsonRows<'_>,
@@ -107,7 +111,12 @@ impl JsonColumns {
     }
 
     /// Marks the bad rows of a column that nobody reads.
-    pub(super) fn check(&self, column: usize, rows: &JsonRows<'_>, bad: &mut BadRows) -> Result<(), Cause> {
+    pub(in crate::formats) fn check(
+        &self,
+        column: usize,
+        rows: &JsonRows<'_>,
+        bad: &mut BadRows,
+    ) -> Result<(), Cause> {
         arrays::check(&self.0.parts[column], &rows.objects.fields[column], &rows.decoded, bad)
     }
 }

@@ -1,21 +1,28 @@
-//! `to_json`, `row_to_json`, `array_to_json`, `json_build_object`, `json_build_array` and `json_agg`: values as texts of JSON, as PostgreSQL
-//! writes them. `json_agg(x)` is `array_to_json(array_agg(x))`.
+//! `to_json`, `row_to_json`, `array_to_json`, `json_build_object`, `json_build_array`, `json_agg` and `json_object_agg`: values as texts of JSON, as PostgreSQL
+//! writes them. `json_agg(x)` is `array_to_json(array_agg(x))`, and `json_object_agg(k, v)` is
+//! `json_object_of_pairs(array_agg(struct(k, v)))`.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, StringArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 
-use super::json_texts::{JsonColumn, write_text};
+use super::texts::JsonColumn;
 use crate::logical::casts::value_texts::texts;
+use tidemill_connect::formats::write_json_text;
 
 /// The functions.
-pub(super) fn functions() -> impl Iterator<Item = ScalarUDF> {
+pub(in crate::logical) fn functions() -> impl Iterator<Item = ScalarUDF> {
     Shape::ALL.into_iter().map(|shape| ScalarUDF::new_from_impl(JsonFunction::new(shape)))
+}
+
+/// The function `to_json`.
+pub(super) fn to_json() -> ScalarUDF {
+    ScalarUDF::new_from_impl(JsonFunction::new(Shape::Value))
 }
 
 /// What a function makes of its arguments.
@@ -26,10 +33,12 @@ enum Shape {
     List,
     Object,
     ListOfArguments,
+    ObjectOfPairs,
 }
 
 impl Shape {
-    const ALL: [Shape; 5] = [Shape::Value, Shape::Row, Shape::List, Shape::Object, Shape::ListOfArguments];
+    const ALL: [Shape; 6] =
+        [Shape::Value, Shape::Row, Shape::List, Shape::Object, Shape::ListOfArguments, Shape::ObjectOfPairs];
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -41,7 +50,7 @@ struct JsonFunction {
 impl JsonFunction {
     fn new(shape: Shape) -> Self {
         let arguments = match shape {
-            Shape::Value | Shape::Row | Shape::List => TypeSignature::Any(1),
+            Shape::Value | Shape::Row | Shape::List | Shape::ObjectOfPairs => TypeSignature::Any(1),
             Shape::Object | Shape::ListOfArguments => {
                 TypeSignature::OneOf(vec![TypeSignature::VariadicAny, TypeSignature::Nullary])
             }
@@ -58,6 +67,7 @@ impl ScalarUDFImpl for JsonFunction {
             Shape::List => "array_to_json",
             Shape::Object => "json_build_object",
             Shape::ListOfArguments => "json_build_array",
+            Shape::ObjectOfPairs => "json_object_of_pairs",
         }
     }
 
@@ -73,6 +83,8 @@ impl ScalarUDFImpl for JsonFunction {
             (Shape::List, [other]) if !other.is_list() && !other.is_null() => {
                 plan_err!("array_to_json takes a list")
             }
+            (Shape::ObjectOfPairs, [list]) if is_list_of_pairs(list) => Ok(DataType::Utf8),
+            (Shape::ObjectOfPairs, _) => plan_err!("{} takes a list of rows of two fields", self.name()),
             (Shape::Object, arguments) if arguments.len() % 2 == 1 => {
                 plan_err!(
                     "json_build_object takes names and values: json_build_object('id', id, 'name', name)"
@@ -94,6 +106,12 @@ impl ScalarUDFImpl for JsonFunction {
                 (0..rows).map(|row| (!values.is_null(row)).then(|| column.text(row))).collect()
             }
             Shape::Object => objects(&columns, rows)?.into(),
+            Shape::ObjectOfPairs => {
+                let [lists] = columns.as_slice() else {
+                    return exec_err!("{} has one argument", self.name());
+                };
+                objects_of_pairs(lists)?
+            }
             Shape::ListOfArguments => {
                 let columns = columns.iter().map(JsonColumn::of).collect::<Result<Vec<_>>>()?;
                 let list = |row| {
@@ -105,6 +123,36 @@ impl ScalarUDFImpl for JsonFunction {
         };
         Ok(ColumnarValue::Array(Arc::new(made)))
     }
+}
+
+fn is_list_of_pairs(data_type: &DataType) -> bool {
+    let DataType::List(items) = data_type else { return false };
+    matches!(items.data_type(), DataType::Struct(fields) if fields.len() == 2)
+}
+
+/// An object for each list of keys and values; NULL for none.
+fn objects_of_pairs(lists: &ArrayRef) -> Result<StringArray> {
+    let lists = lists.as_list::<i32>();
+    let object = |list: Option<ArrayRef>| {
+        let Some(list) = list else { return Ok(None) };
+        let pairs = list.as_struct();
+        let (keys, values) = (texts(pairs.column(0))?, JsonColumn::of(pairs.column(1))?);
+        let mut object = String::from("{ ");
+        for pair in 0..pairs.len() {
+            if keys.is_null(pair) {
+                return exec_err!("the name in an object of JSON is NULL");
+            }
+            if pair > 0 {
+                object.push_str(", ");
+            }
+            write_json_text(keys.value(pair), &mut object);
+            object.push_str(" : ");
+            values.write(pair, &mut object);
+        }
+        object.push_str(" }");
+        Ok(Some(object))
+    };
+    lists.iter().map(object).collect()
 }
 
 /// An object for each row: `{"id" : 1, "name" : "a"}`.
@@ -120,7 +168,7 @@ fn objects(columns: &[ArrayRef], rows: usize) -> Result<Vec<String>> {
             if place > 0 {
                 text.push_str(", ");
             }
-            write_text(names.value(row), &mut text);
+            write_json_text(names.value(row), &mut text);
             text.push_str(" : ");
             values.write(row, &mut text);
         }

@@ -3,11 +3,11 @@
 use std::fmt;
 
 /// The deepest nesting of lists and objects; the readers of other programs have the same limit.
-pub(super) const DEPTH_MAX: u32 = 128;
+pub(in crate::formats) const DEPTH_MAX: u32 = 128;
 
 /// Why a text is not JSON, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed {
+pub(in crate::formats) struct Malformed {
     reason: &'static str,
     /// How many bytes precede the place.
     at: usize,
@@ -21,22 +21,22 @@ impl fmt::Display for Malformed {
 
 /// A string as it is written, without its quotes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Written<'a> {
-    pub(super) text: &'a str,
-    pub(super) has_escapes: bool,
+pub(in crate::formats) struct Written<'a> {
+    pub(in crate::formats) text: &'a str,
+    pub(in crate::formats) has_escapes: bool,
     /// Where it begins, for messages.
     at: usize,
 }
 
 /// A position in a text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scanner<'a> {
+pub(in crate::formats) struct Scanner<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Scanner<'a> {
-    pub(super) fn new(text: &'a str) -> Scanner<'a> {
+    pub(in crate::formats) fn new(text: &'a str) -> Scanner<'a> {
         Scanner { text, at: 0 }
     }
 
@@ -50,7 +50,7 @@ impl<'a> Scanner<'a> {
 
     /// Returns the next byte that is not a blank, and stays in front of it.
     #[inline]
-    pub(super) fn peek(&mut self) -> Option<u8> {
+    pub(in crate::formats) fn peek(&mut self) -> Option<u8> {
         while let Some(byte) = self.byte() {
             if !matches!(byte, b' ' | b'\t' | b'\n' | b'\r') {
                 return Some(byte);
@@ -62,31 +62,31 @@ impl<'a> Scanner<'a> {
 
     /// Passes a byte if it comes next.
     #[inline]
-    pub(super) fn passes(&mut self, wanted: u8) -> bool {
+    pub(in crate::formats) fn passes(&mut self, wanted: u8) -> bool {
         let is_next = self.peek() == Some(wanted);
         self.at += usize::from(is_next);
         is_next
     }
 
     /// Passes a byte that must come next.
-    pub(super) fn pass(&mut self, wanted: u8, reason: &'static str) -> Result<(), Malformed> {
+    pub(in crate::formats) fn pass(&mut self, wanted: u8, reason: &'static str) -> Result<(), Malformed> {
         if self.passes(wanted) { Ok(()) } else { Err(self.malformed(reason)) }
     }
 
     /// Returns whether nothing follows but blanks.
-    pub(super) fn is_at_end(&mut self) -> bool {
+    pub(in crate::formats) fn is_at_end(&mut self) -> bool {
         self.peek().is_none()
     }
 
     /// Enters a list or an object; returns whether it has a first element.
-    pub(super) fn enter(&mut self, open: u8, close: u8) -> Result<bool, Malformed> {
+    pub(in crate::formats) fn enter(&mut self, open: u8, close: u8) -> Result<bool, Malformed> {
         self.pass(open, "a bracket is missing")?;
         Ok(!self.passes(close))
     }
 
     /// Passes the comma before another element, or the bracket at the end; returns whether there is another element.
     #[inline]
-    pub(super) fn continues(&mut self, close: u8) -> Result<bool, Malformed> {
+    pub(in crate::formats) fn continues(&mut self, close: u8) -> Result<bool, Malformed> {
         if self.passes(b',') {
             return Ok(true);
         }
@@ -96,7 +96,7 @@ impl<'a> Scanner<'a> {
 
     /// Reads a key and the colon after it.
     #[inline]
-    pub(super) fn key(&mut self) -> Result<Written<'a>, Malformed> {
+    pub(in crate::formats) fn key(&mut self) -> Result<Written<'a>, Malformed> {
         let key = self.string()?;
         self.pass(b':', "a colon is missing")?;
         Ok(key)
@@ -104,7 +104,7 @@ impl<'a> Scanner<'a> {
 
     /// Reads a string.
     #[inline]
-    pub(super) fn string(&mut self) -> Result<Written<'a>, Malformed> {
+    pub(in crate::formats) fn string(&mut self) -> Result<Written<'a>, Malformed> {
         self.pass(b'"', "a quote is missing")?;
         let (start, bytes) = (self.at, self.text.as_bytes());
         let mut has_escapes = false;
@@ -127,7 +127,7 @@ impl<'a> Scanner<'a> {
 
     /// Reads a number, `true`, `false` or `null`, and returns its text.
     #[inline]
-    pub(super) fn word(&mut self) -> Result<&'a str, Malformed> {
+    pub(in crate::formats) fn word(&mut self) -> Result<&'a str, Malformed> {
         let bytes = self.text.as_bytes();
         let start = self.at;
         let length = bytes[start..].iter().take_while(|byte| is_of_word(**byte)).count();
@@ -141,7 +141,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Passes a value of any kind, which is checked, and returns its text.
-    pub(super) fn value(&mut self) -> Result<&'a str, Malformed> {
+    pub(in crate::formats) fn value(&mut self) -> Result<&'a str, Malformed> {
         self.peek();
         let start = self.at;
         // One bit for each open bracket: whether it is that of an object.
@@ -220,7 +220,7 @@ fn without_digits(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Appends what a string with escapes denotes.
-pub(super) fn unescape(written: Written<'_>, decoded: &mut String) -> Result<(), Malformed> {
+pub(in crate::formats) fn unescape(written: Written<'_>, decoded: &mut String) -> Result<(), Malformed> {
     let mut rest = written.text;
     let malformed =
         |rest: &str, reason| Malformed { reason, at: written.at + written.text.len() - rest.len() };

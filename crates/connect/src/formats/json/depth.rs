@@ -2,10 +2,10 @@
 //! text that is nested too deep is refused before anything looks into it.
 
 /// The most levels of objects and lists.
-pub(super) const DEPTH_MAX: usize = 100;
+pub(in crate::formats) const DEPTH_MAX: usize = 100;
 
 /// Returns whether a text has more than [`DEPTH_MAX`] levels. Brackets within strings do not count.
-pub(super) fn is_too_deep(text: &[u8]) -> bool {
+pub(in crate::formats) fn is_too_deep(text: &[u8]) -> bool {
     // Few texts have that many brackets at all, and to find that out is fast.
     if memchr::memchr2_iter(b'{', b'[', text).nth(DEPTH_MAX).is_none() {
         return false;
@@ -29,7 +29,7 @@ pub(super) fn is_too_deep(text: &[u8]) -> bool {
 }
 
 /// Says what is wrong with such a text.
-pub(super) fn too_deep() -> String {
+pub(in crate::formats) fn too_deep() -> String {
     format!("objects and lists are nested more than {DEPTH_MAX} levels deep")
 }
 
