@@ -89,7 +89,6 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("SELECT CAST([text] AS VARCHAR(2)[]) FROM t", "VARCHAR", "left(text, 2)"),
     ("SELECT CAST(list AS STRUCT<a INT(3)>) FROM t", "STRUCT", "remove the width"),
     ("SELECT CAST(text AS CHARACTER VARYING(3)) FROM t", "CHARACTER", "VARCHAR"),
-    ("SELECT CAST(text AS JSON) FROM t", "JSON", "STRUCT"),
     ("SELECT CAST(text AS BIGNIT) FROM t", "BIGNIT", "did you mean BIGINT?"),
     ("SELECT TIMESTAMP(2) '2020-01-01 00:00:00' FROM t", "'2020-01-01 00:00:00'", "TIMESTAMP"),
     ("CREATE SOURCE x (a VARCHAR(0)) WITH (path = 'x.csv')", "VARCHAR(0)", "VARCHAR"),
