@@ -13,7 +13,7 @@ use crate::relations::source_definition::{OpenSource, SourceDefinition};
 /// What a name in an option is read as that the environment does not have: what it is for is never opened.
 pub(crate) const NOT_NEEDED: &str = "1";
 
-/// Begins to read records; fails if they are no text.
+/// Begins to read records; fails if their format is not text.
 pub type OpenDecoder = dyn Fn() -> Result<Box<dyn RecordDecoder>, Cause> + Send + Sync;
 
 /// Gives the rows of sources in a test. A source keeps its definition (types, event time, lateness, computed columns); only its

@@ -272,7 +272,7 @@ impl Words {
             }
             "late" => {
                 let count = self.next().unwrap_or_default();
-                let wrong = |_| format!("'{count}' is no number of rows: === late 2");
+                let wrong = |_| format!("'{count}' is not a number of rows: === late 2");
                 SectionKind::Late(count.parse().map_err(wrong)?)
             }
             "refused" => SectionKind::Refused,
@@ -290,7 +290,7 @@ impl Words {
                     "late",
                     "refused",
                 ];
-                return Err(format!("'{other}' is no section{}", instead_of(other, &known)));
+                return Err(format!("'{other}' is not a section{}", instead_of(other, &known)));
             }
         })
     }
@@ -298,7 +298,7 @@ impl Words {
     fn moment(&mut self) -> Result<Moment, String> {
         let text = std::mem::take(&mut self.rest).join(" ");
         if let Some(later) = text.strip_prefix('+') {
-            let wrong = |why: String| format!("'{later}' is no length of time: {why}");
+            let wrong = |why: String| format!("'{later}' is not a length of time: {why}");
             let length = parse_duration_ns(later.trim()).map_err(wrong)?;
             return Ok(Moment::Later(
                 u64::try_from(length).map_err(|_| "the clock does not go back".to_owned())?,
@@ -306,7 +306,7 @@ impl Words {
         }
         let time = timestamp_ns(&text).and_then(|time| u64::try_from(time).ok());
         time.map(Moment::Absolute).ok_or_else(|| {
-            format!("'{text}' is no time since 1970; write 2026-03-01 12:00:00 (UTC), or +10 s")
+            format!("'{text}' is not a time since 1970; write 2026-03-01 12:00:00 (UTC), or +10 s")
         })
     }
 
@@ -324,7 +324,7 @@ impl Words {
                     let number =
                         text.parse().ok().filter(|within: &f64| within.is_finite() && *within >= 0.0);
                     expected.within =
-                        number.ok_or_else(|| format!("'{text}' is no tolerance: within 0.001"))?;
+                        number.ok_or_else(|| format!("'{text}' is not a tolerance: within 0.001"))?;
                 }
                 _ => break,
             }
@@ -399,17 +399,17 @@ mod tests {
     fn what_is_wrong_is_named_with_its_line_and_a_remedy() {
         for (text, expected) in [
             ("only words\n", "line 1: there is no section; begin with"),
-            ("=== row clicks\n", "line 1: 'row' is no section; did you mean 'rows'?"),
+            ("=== row clicks\n", "line 1: 'row' is not a section; did you mean 'rows'?"),
             ("=== rows\n", "line 1: the name of a source is missing"),
-            ("x\n=== at noon\n", "line 2: 'noon' is no time since 1970; write"),
-            ("=== at +soon\n", "line 1: 'soon' is no length of time"),
+            ("x\n=== at noon\n", "line 2: 'noon' is not a time since 1970; write"),
+            ("=== at +soon\n", "line 1: 'soon' is not a length of time"),
             ("=== idle a\nb\n", "line 2: '=== idle a' has no lines below it"),
             ("=== rows a b\n", "line 1: 'b' is not expected here; write === rows SOURCE"),
             ("=== rows \"a\n", "line 1: a quote is not closed"),
-            ("=== expect a within x\n", "line 1: 'x' is no tolerance"),
+            ("=== expect a within x\n", "line 1: 'x' is not a tolerance"),
             ("=== expect a\n=== expect a exact\n", "line 2: this is expected in line 1 already"),
             ("=== stop\n=== rows a\n", "line 2: nothing happens after === stop"),
-            ("=== late many\n", "line 1: 'many' is no number of rows"),
+            ("=== late many\n", "line 1: 'many' is not a number of rows"),
             ("=== rows a from\n", "line 1: the name of a file is missing"),
             ("=== rows a from nowhere.csv\n", "line 1: 'nowhere.csv' cannot be read"),
         ] {

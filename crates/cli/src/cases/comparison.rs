@@ -1,11 +1,11 @@
-//! What came of a run, beside what a case expects.
+//! The result of a run, beside what a case expects.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::case_file::{Case, ExpectedOutput, Mode, Section, SectionKind};
+use super::given_rows::DeadLetter;
 use super::run::{Ended, Outcome};
-use super::stand_in::DeadLetter;
 use super::table::{Row, Table, quoted};
 use super::typed_rows;
 use super::{CaseError, instead_of};

@@ -9,11 +9,17 @@ use tidemill_sql::ReplacedSource;
 
 use super::CaseError;
 use super::case_file::{Body, Case};
-use super::stand_in::DeadLetter;
 use super::typed_rows;
 
 /// The column that says how many of a table's row come.
 const COUNT: &str = "$count";
+
+/// A record of a source that is left out, and why.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct DeadLetter {
+    pub reason: String,
+    pub record: String,
+}
 
 /// See the module.
 pub(super) struct GivenRows {

@@ -34,7 +34,8 @@ pub(super) fn junit(cases: &[TestedCase]) -> String {
     let tests = cases.len();
     let _ = writeln!(
         text,
-        "<testsuite name=\"tidemill\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" time=\"{seconds:.3}\">"
+        "<testsuite name=\"tidemill\" tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" \
+         time=\"{seconds:.3}\">"
     );
     for case in cases {
         let (script, name, seconds) = (escaped(&case.script), escaped(&case.name), case.took.as_secs_f64());

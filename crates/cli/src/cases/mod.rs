@@ -3,6 +3,7 @@
 mod case_file;
 mod comparison;
 mod coverage;
+mod from_journal;
 mod given_rows;
 mod junit;
 mod run;
@@ -11,6 +12,7 @@ mod table;
 mod typed_rows;
 mod update;
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -31,6 +33,8 @@ use crate::{quantity, terminal};
 
 /// What the name of a case ends with.
 const CASE: &str = "case";
+/// The most cycles of a journal in one case.
+const CYCLES_MAX: u64 = 1000;
 /// What the name of the folder with the cases of a script ends with.
 const CASES: &str = "cases";
 
@@ -51,10 +55,19 @@ pub(crate) struct TestPipeline {
     workers: Vec<usize>,
     /// Sizes of cycles with which each case runs, in rows
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,10,1000", value_parser = parse_rows)]
-    cycles: Vec<usize>,
+    cycle_rows: Vec<usize>,
     /// Write what comes out into the cases
     #[arg(long)]
     update: bool,
+    /// Write a case with what a durable pipeline took in, and with what the script makes of it
+    #[arg(long, value_name = "JOURNAL", requires = "cycles", conflicts_with_all = ["cases", "update"])]
+    from_journal: Option<PathBuf>,
+    /// The cycles of the journal, such as 4711..4720
+    #[arg(long, value_name = "FIRST..LAST", requires = "from_journal", value_parser = parse_range)]
+    cycles: Option<RangeInclusive<u64>>,
+    /// Columns whose values are replaced in that case, equal ones by equal ones: user, or clicks.user
+    #[arg(long, value_name = "COLUMN,...", requires = "from_journal", value_delimiter = ',')]
+    mask: Vec<String>,
     /// Write the results in the format of JUnit
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
@@ -67,8 +80,19 @@ pub(crate) struct TestPipeline {
 }
 
 fn parse_rows(text: &str) -> Result<usize, String> {
-    let rows = text.trim().parse().map_err(|_| format!("'{text}' is no number of rows"))?;
+    let rows = text.trim().parse().map_err(|_| format!("'{text}' is not a number of rows"))?;
     if (1..=1_000_000).contains(&rows) { Ok(rows) } else { Err("from 1 to 1000000 rows".to_owned()) }
+}
+
+fn parse_range(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    let number =
+        |text: &str| text.trim().parse::<u64>().map_err(|_| format!("'{text}' is not the number of a cycle"));
+    let (first, last) = (number(first)?, number(last)?);
+    if first > last || last - first >= CYCLES_MAX {
+        return Err(format!("the first cycle comes first, and there are at most {CYCLES_MAX}"));
+    }
+    Ok(first..=last)
 }
 
 /// What is wrong with a case, and where.
@@ -102,7 +126,11 @@ impl TestPipeline {
         let started = Instant::now();
         let mut tested = Vec::new();
         for script in self.scripts()? {
-            let cases = if self.cases.is_empty() { cases_of(&script)? } else { self.cases.clone() };
+            let cases = match &self.from_journal {
+                Some(journal) => vec![self.write_from_journal(&script, journal)?],
+                None if self.cases.is_empty() => cases_of(&script)?,
+                None => self.cases.clone(),
+            };
             let text = read_script(&script)?;
             let script = Arc::new(TestedScript { name: script.display().to_string(), text });
             let mut coverage = Coverage::default();
@@ -165,7 +193,7 @@ impl TestPipeline {
     ) -> Result<Verdict, CaseError> {
         let case = Arc::new(Case::read(path)?);
         let mut runs: Vec<(Run, Ended)> = Vec::new();
-        for cycle_rows in &self.cycles {
+        for cycle_rows in &self.cycle_rows {
             for workers in &self.workers {
                 let how = Run { workers: *workers, cycle_rows: *cycle_rows };
                 let ended = self.one_run(script, &case, how)?;
@@ -180,7 +208,7 @@ impl TestPipeline {
             coverage.add(outcome);
         }
         let disagreement = disagreement(&runs);
-        if self.update && disagreement.is_none() {
+        if (self.update || self.from_journal.is_some()) && disagreement.is_none() {
             return self.write(&case, &runs[0].1);
         }
         let mut failed: Vec<(Run, Vec<Difference>)> = Vec::new();
@@ -207,6 +235,25 @@ impl TestPipeline {
         Ok(if text.is_empty() { Verdict::Passed } else { Verdict::Failed(text) })
     }
 
+    /// Writes a case with rows of a journal; what is expected of them follows when it has run.
+    fn write_from_journal(&self, script: &Path, journal: &Path) -> anyhow::Result<PathBuf> {
+        let cycles = self.cycles.clone().unwrap_or(0..=0);
+        let text = from_journal::case_text(journal, &cycles, &self.mask)?;
+        let folder = script.with_extension(CASES);
+        let path = folder.join(format!("cycles-{}-{}.{CASE}", cycles.start(), cycles.end()));
+        let unwritten =
+            |error: std::io::Error| user_error(format!("'{}' cannot be written: {error}", path.display()));
+        std::fs::create_dir_all(&folder).map_err(unwritten)?;
+        let mut file = std::fs::File::create_new(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                user_error(format!("'{}' is there already; rename it, or remove it first", path.display()))
+            }
+            _ => unwritten(error),
+        })?;
+        std::io::Write::write_all(&mut file, text.as_bytes()).map_err(unwritten)?;
+        Ok(path)
+    }
+
     /// Writes a case again with what came out.
     fn write(&self, case: &Case, ended: &Ended) -> Result<Verdict, CaseError> {
         let text = update::updated(case, ended)?;
@@ -231,7 +278,10 @@ impl TestPipeline {
         receiver.recv_timeout(self.timeout).map_err(|error| match error {
             RecvTimeoutError::Timeout => {
                 let timeout = self.timeout.as_secs_f64();
-                wrong(format!("the pipeline has not ended within {timeout} s ({how}); does it wait for something? --timeout gives it longer"))
+                wrong(format!(
+                    "the pipeline has not ended within {timeout} s ({how}); does it wait for something? --timeout gives \
+                     it longer"
+                ))
             }
             RecvTimeoutError::Disconnected => wrong(format!("the run has panicked ({how}); this is a bug")),
         })

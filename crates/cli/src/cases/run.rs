@@ -13,8 +13,8 @@ use tidemill_sql::{
 };
 
 use super::case_file::{Body, Case, Moment, SectionKind};
-use super::given_rows::{self, GivenFaults, GivenRows};
-use super::stand_in::{CaseClock, DeadLetter, DeclaredSource, Delivery, SourceRegistry};
+use super::given_rows::{self, DeadLetter, GivenFaults, GivenRows};
+use super::stand_in::{CaseClock, DeclaredSource, Delivery, SourceRegistry};
 use super::table::Table;
 use super::{CaseError, instead_of};
 use crate::sql::is_definition;
@@ -50,7 +50,7 @@ impl std::fmt::Display for Run {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
     /// The rows of each sink and view, with the types of their columns.
@@ -127,8 +127,8 @@ fn try_run(
         let endless = others.clone().find(|(_, is_finite)| !is_finite);
         if let Some((name, _)) = endless {
             return Err(Ended::Refused(format!(
-                "the pipeline reads '{name}' within a query, and that never ends; a case can stand in for it if it is a \
-                 source: CREATE SOURCE ... WITH (connector = 'generator', function = '{name}')"
+                "the pipeline reads '{name}' within a query, and that never ends; a case can stand in for it \
+                 if it is a source: CREATE SOURCE ... WITH (connector = 'generator', function = '{name}')"
             )));
         }
         others.map(|(name, _)| name.to_owned()).collect()

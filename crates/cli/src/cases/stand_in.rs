@@ -15,7 +15,7 @@ use tidemill_sql::{OpenSource, Projected, ReplacedSource, StandInSources};
 
 use super::CaseError;
 use super::case_file::{Case, SectionKind};
-use super::given_rows::{self, GivenFaults};
+use super::given_rows::{self, DeadLetter, GivenFaults};
 
 /// A clock that a case moves.
 #[derive(Debug, Default)]
@@ -42,13 +42,6 @@ pub(super) enum Delivery {
     Ended,
     /// It is stopped, and has not ended.
     Left,
-}
-
-/// A record of a source that is left out, and why.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct DeadLetter {
-    pub reason: String,
-    pub record: String,
 }
 
 /// The sources of a script, by name, and what a case gives them.

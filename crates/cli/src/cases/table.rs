@@ -104,6 +104,11 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
+/// A name as the head of a section has it.
+pub(super) fn head_name(name: &str) -> String {
+    if name.contains(char::is_whitespace) { format!("\"{name}\"") } else { name.to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

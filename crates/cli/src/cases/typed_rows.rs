@@ -113,7 +113,7 @@ fn json_names(case: &Case, body: &Body) -> Result<Vec<String>, CaseError> {
             reason,
         };
         let row: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_str(line).map_err(|error| wrong(format!("it is no JSON object: {error}")))?;
+            serde_json::from_str(line).map_err(|error| wrong(format!("it is not a JSON object: {error}")))?;
         names.extend(row.keys().filter(|key| !names.contains(key)).cloned().collect::<Vec<_>>());
     }
     Ok(names)

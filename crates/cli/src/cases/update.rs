@@ -3,7 +3,7 @@
 use super::case_file::{Case, HEAD, SectionKind};
 use super::comparison::letter_table;
 use super::run::{Ended, Outcome};
-use super::table::{Table, quoted};
+use super::table::{Table, head_name};
 use super::{CaseError, typed_rows};
 
 /// Returns the text of a case that expects how this run has ended.
@@ -107,11 +107,6 @@ pub(super) fn push(text: &mut String, head: &str, body: &str, is_file: bool) {
 fn is_expectation(head: &str) -> bool {
     let words = ["expect", "dead", "failed", "late", "refused"];
     head.split_whitespace().nth(1).is_some_and(|word| words.contains(&word))
-}
-
-/// A name as a head has it.
-pub(super) fn head_name(name: &str) -> String {
-    if name.contains(char::is_whitespace) { format!("\"{name}\"") } else { quoted(name) }
 }
 
 /// The columns that a section names; `None`: it names none.

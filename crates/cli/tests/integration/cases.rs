@@ -8,8 +8,9 @@ use tempfile::TempDir;
 
 use crate::support::*;
 
-const VISITS: &str = "CREATE SOURCE clicks (at TIMESTAMP, who VARCHAR, page VARCHAR, WATERMARK FOR at AS at - INTERVAL '1 minute')
-    WITH (path = 'nowhere.csv');
+const VISITS: &str = "CREATE SOURCE clicks (
+        at TIMESTAMP, who VARCHAR, page VARCHAR, WATERMARK FOR at AS at - INTERVAL '1 minute'
+    ) WITH (path = 'nowhere.csv');
 CREATE SINK visits AS
     SELECT who, window_start AS began, count(*) AS clicks
     FROM session(TABLE(clicks), at, INTERVAL '10 minutes') GROUP BY who, window_start, window_end
@@ -116,7 +117,7 @@ fn what_is_wrong_with_a_case_is_named_with_line_reason_and_remedy() {
         ),
         ("=== rows clicks\nat,who\n1,2,3\n", "a.case, line 3: "),
         ("=== rows clicks\nat,who\n\"2026\n", "a.case, line 3: "),
-        ("=== rows clicks\n{\"at\": \n", "line 2: it is no JSON object"),
+        ("=== rows clicks\n{\"at\": \n", "line 2: it is not a JSON object"),
         ("=== rows click\nat\n", "line 1: the script has no source 'click'; did you mean 'clicks'?"),
         (
             "=== expect visit\nwho\n",
@@ -124,7 +125,7 @@ fn what_is_wrong_with_a_case_is_named_with_line_reason_and_remedy() {
         ),
         ("=== expect visits\nwhom\n", "line 2: 'visits' has no column 'whom'; did you mean 'who'?"),
         ("=== expect visits\nclicks\nmany\n", "line 3: column 'clicks': 'many' is not a BIGINT"),
-        ("=== expected visits\n", "line 1: 'expected' is no section; did you mean 'expect'?"),
+        ("=== expected visits\n", "line 1: 'expected' is not a section; did you mean 'expect'?"),
         ("=== at 2026-03-02 00:00:00\n=== at 2026-03-01 00:00:00\n", "line 2: the clock does not go back"),
         ("", "line 1: there is no section"),
     ] {
@@ -143,14 +144,15 @@ fn scripts_without_cases_and_cases_that_are_not_there_are_refused() {
     ended(folder, &["test", "q.sql"]).expect(2).tells(&["there is no file 'q.sql'"]);
     ended(folder, &["test", "p.sql", "a.case"]).expect(2).shows(&["a.case: it cannot be read"]);
     ended(folder, &["test", "p.sql", "--workers", "0"]).expect(2);
-    ended(folder, &["test", "p.sql", "--cycles", "0"]).expect(2).tells(&["from 1 to 1000000 rows"]);
+    ended(folder, &["test", "p.sql", "--cycle-rows", "0"]).expect(2).tells(&["from 1 to 1000000 rows"]);
 }
 
 #[test]
 fn an_answer_that_depends_on_the_cycles_is_a_fault() {
     let script = "CREATE SOURCE a (n BIGINT) WITH (connector = 'stdin', format = 'csv');
         CREATE SOURCE b (n BIGINT) WITH (connector = 'tcp', listen = '127.0.0.1:1', format = 'csv');
-        CREATE MATERIALIZED VIEW newest AS SELECT last_value(n) AS n FROM (SELECT n FROM a UNION ALL SELECT n FROM b) AS both;";
+        CREATE MATERIALIZED VIEW newest AS SELECT last_value(n) AS n
+            FROM (SELECT n FROM a UNION ALL SELECT n FROM b) AS both;";
     let rows = "=== rows a\nn\n1\n=== rows b\nn\n2\n=== rows a\nn\n3\n";
     let ended = test(script, rows, 3);
     ended.shows(&[
@@ -165,9 +167,12 @@ fn an_answer_that_depends_on_the_cycles_is_a_fault() {
     test(script, &format!("{cut}\n=== expect newest\nn\n3\n"), 0);
 }
 
-const ALARMS: &str = "CREATE SOURCE beats (machine VARCHAR, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '10 seconds')
-        WITH (connector = 'http', listen = 'http://127.0.0.1:${PORT_OF_NOBODY}', format = 'json', dead_letters = 'bad.json');
-    CREATE SOURCE others (machine VARCHAR, at TIMESTAMP, WATERMARK FOR at AS at) WITH (connector = 'stdin', format = 'csv', idle_after = '30 s');
+const ALARMS: &str = "CREATE SOURCE beats (
+        machine VARCHAR, at TIMESTAMP, WATERMARK FOR at AS at - INTERVAL '10 seconds'
+    ) WITH (connector = 'http', listen = 'http://127.0.0.1:${PORT_OF_NOBODY}', format = 'json',
+        dead_letters = 'bad.json');
+    CREATE SOURCE others (machine VARCHAR, at TIMESTAMP, WATERMARK FOR at AS at)
+        WITH (connector = 'stdin', format = 'csv', idle_after = '30 s');
     CREATE SINK counts AS SELECT window_start AS began, count(*) AS n
         FROM tumble(TABLE(beats), at, INTERVAL '1 minute') GROUP BY window_start
         WITH (connector = 'http', url = 'http://127.0.0.1:1/', headers = 'Authorization: Bearer ${TOKEN_OF_NOBODY}');
@@ -176,7 +181,8 @@ const ALARMS: &str = "CREATE SOURCE beats (machine VARCHAR, at TIMESTAMP, WATERM
     CREATE MATERIALIZED VIEW fresh AS SELECT machine FROM beats WHERE at > now() - INTERVAL '1 minute';";
 
 fn alarms() -> String {
-    let union = "CREATE VIEW everything AS SELECT at FROM beats UNION ALL SELECT at FROM others;\n    CREATE SINK pairs";
+    let union =
+        "CREATE VIEW everything AS SELECT at FROM beats UNION ALL SELECT at FROM others; CREATE SINK pairs";
     ALARMS.replacen("CREATE SINK pairs", union, 1)
 }
 
@@ -203,8 +209,11 @@ fn late_rows_dead_letters_and_rows_ahead_of_the_clock_are_expected_by_name() {
     let input = "=== at 2026-03-01 12:00:00\n=== text beats\n{\"machine\": \"a\", \"at\": \"2026-03-01 12:00:00\"}\n\
                  {\"machine\": \"a\", \"at\": \"noon\"}\n{\"machine\": \"a\", \"at\": \"2026-03-01 11:58:00\"}\n\
                  {\"machine\": \"a\", \"at\": \"2026-03-02 12:00:00\"}\n";
-    let letters = "=== dead letters beats\nreason,record\nis not a TIMESTAMP,\"{\"\"machine\"\": \"\"a\"\", \"\"at\"\": \"\"noon\"\"}\"\n\
-                   \"more than 1 hour ahead of this machine's clock, which says 2026-03-01 12:00:00\",\"{\"\"machine\"\":\"\"a\"\",\"\"at\"\":\"\"2026-03-02T12:00:00\"\"}\"\n";
+    let letters = r#"=== dead letters beats
+reason,record
+is not a TIMESTAMP,"{""machine"": ""a"", ""at"": ""noon""}"
+"1 hour ahead of this machine's clock, which says 2026-03-01 12:00:00","{""machine"":""a"",""at"":""2026-03-02T12:00:00""}"
+"#;
     test(&alarms(), &format!("{input}{letters}=== late 1\n=== expect counts\nn\n1\n"), 0);
     let missing = test(&alarms(), &format!("{input}=== late 1\n"), 3);
     missing.shows(&[
@@ -255,7 +264,8 @@ fn tables_are_read_before_the_streams_wherever_they_stand() {
     let script = "CREATE SOURCE orders (id BIGINT, item VARCHAR) WITH (connector = 'stdin', format = 'csv');
         CREATE TABLE items (item VARCHAR, price DOUBLE) WITH (path = 'nowhere.csv');
         CREATE SINK s AS SELECT id, price FROM orders JOIN items ON orders.item = items.item WITH (path = 's.csv');";
-    let case = "=== rows orders\nid,item\n1,a\n2,b\n=== rows items\nitem,price\na,1.5\n\n=== expect s\nid,price\n1,1.5\n";
+    let case = "=== rows orders\nid,item\n1,a\n2,b\n=== rows items\nitem,price\na,1.5\n\n\
+                === expect s\nid,price\n1,1.5\n";
     test(script, case, 0);
 }
 
@@ -322,4 +332,41 @@ fn coverage_names_what_no_row_has_reached() {
     assert!(line("aggregate").ends_with("never reached"), "{shown}");
     assert!(line("output large").ends_with("never reached"), "{shown}");
     assert!(!line("output small").contains("never"), "{shown}");
+}
+
+const ORDERS: &str = "SET journal = 'j';
+    CREATE SOURCE orders (id BIGINT, buyer VARCHAR, cents BIGINT) WITH (path = 'orders.csv', durable = true);
+    CREATE SINK totals AS SELECT id, buyer, cents FROM orders WHERE cents > 10 WITH (path = 'out.csv');";
+
+#[test]
+fn a_case_is_made_of_what_a_pipeline_took_in_with_columns_masked() {
+    let orders = "id,buyer,cents\n1,ada,5\n2,\"Bob, B.\",20\n3,,30\n4,ada,40\n";
+    let folder = folder_with(&[("p.sql", ORDERS), ("orders.csv", orders)]);
+    let folder = folder.path();
+    ended(folder, &["run", "p.sql"]).expect(0);
+    let cuts = ended(folder, &["journal", "show", "j", "--cuts", "--limit", "1000"]).expect(0).stdout;
+    let cycles: Vec<u64> =
+        cuts.lines().map(|line| line.split(' ').nth(1).unwrap().parse().unwrap()).collect();
+    let range = format!("{}..{}", cycles[0], cycles[cycles.len() - 1]);
+    let from = |more: &[&str]| {
+        let arguments = ["test", "p.sql", "--from-journal", "j", "--cycles", &range];
+        ended(folder, &[&arguments[..], more].concat())
+    };
+    from(&["--mask", "buyer,price"]).expect(2).tells(&["no row of these cycles has a column 'price'"]);
+    assert!(!folder.join("p.cases").join("a").exists());
+    from(&["--mask", "orders.buyer"]).expect(0).shows(&["passed"]);
+    let path = fs::read_dir(folder.join("p.cases")).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(&path).unwrap();
+    let rows: Vec<&str> =
+        text.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit())).collect();
+    let all = ["1,buyer-1,5", "2,buyer-2,20", "3,,30", "4,buyer-1,40"];
+    assert_eq!(rows, [&all[..], &all[1..]].concat(), "{text}");
+    assert!(!text.contains("ada") && text.contains("=== at 20"), "{text}");
+    ended(folder, &["test", "p.sql"]).expect(0);
+    from(&[]).expect(2).tells(&["is there already"]);
+    for (wrong, why) in [("9..3", "the first cycle comes first"), ("a", "is not the number of a cycle")] {
+        ended(folder, &["test", "p.sql", "--from-journal", "j", "--cycles", wrong]).expect(2).tells(&[why]);
+    }
+    ended(folder, &["test", "p.sql", "--from-journal", "j", "--cycles", "900..901"]).expect(2);
+    ended(folder, &["test", "p.sql", "--from-journal", "nowhere", "--cycles", "1..2"]).expect(2);
 }
