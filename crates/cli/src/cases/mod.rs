@@ -279,8 +279,8 @@ impl TestPipeline {
             RecvTimeoutError::Timeout => {
                 let timeout = self.timeout.as_secs_f64();
                 wrong(format!(
-                    "the pipeline has not ended within {timeout} s ({how}); does it wait for something? --timeout gives \
-                     it longer"
+                    "the pipeline has not ended within {timeout} s ({how}); does it wait for something? --timeout \
+                     gives it longer"
                 ))
             }
             RecvTimeoutError::Disconnected => wrong(format!("the run has panicked ({how}); this is a bug")),

@@ -133,7 +133,7 @@ fn try_run(
         }
         others.map(|(name, _)| name.to_owned()).collect()
     };
-    let outputs = pipeline.outputs().to_vec();
+    let (outputs, weighted) = (pipeline.outputs().to_vec(), pipeline.weighted_outputs());
     let collected: Arc<Mutex<BTreeMap<String, MemoryRows>>> = Arc::default();
     let open: Arc<OpenSink> = {
         let collected = Arc::clone(&collected);
@@ -168,8 +168,13 @@ fn try_run(
                 .transpose()?
                 .ok_or_else(|| Cause::bug(format!("the sink '{}' was not opened", output.name)))?,
         };
-        let key = if view.is_some() { Vec::new() } else { key_of(output) };
-        outcome.outputs.insert(output.name.clone(), (Table::of(&rows)?.at_end(&key), rows.schema()));
+        let table = Table::of(&rows)?;
+        let at_end = match view {
+            Some(_) => table,
+            None if weighted.contains(&output.name) => table.by_weight(),
+            None => table.by_key(&key_of(output)),
+        };
+        outcome.outputs.insert(output.name.clone(), (at_end, rows.schema()));
     }
     fill(&mut outcome, &status, given, &registry);
     Ok(outcome)

@@ -8,9 +8,6 @@ use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::Schema;
 
-/// The column with the weights of rows that come and go.
-const WEIGHT: &str = "$weight";
-
 /// A row as the texts of its values.
 pub(super) type Row = Vec<String>;
 
@@ -44,11 +41,8 @@ impl Table {
         Ok(table)
     }
 
-    /// What is there at the end, if rows come and go, or replace those with the same key. An empty key: nothing is replaced.
-    pub fn at_end(self, key: &[usize]) -> Table {
-        if let Some(weight) = self.columns.iter().position(|column| column == WEIGHT) {
-            return self.weighted(weight);
-        }
+    /// What is there at the end, if rows replace those with the same key. An empty key: nothing is replaced.
+    pub fn by_key(self, key: &[usize]) -> Table {
         if key.is_empty() {
             return self;
         }
@@ -60,17 +54,16 @@ impl Table {
         Table { columns: self.columns, rows: last.into_values().collect() }
     }
 
-    fn weighted(self, weight: usize) -> Table {
+    /// What is there at the end, if rows come and go as often as their last column says.
+    pub fn by_weight(mut self) -> Table {
+        self.columns.pop();
         let mut weights: BTreeMap<Row, i64> = BTreeMap::new();
         for mut row in self.rows {
-            let count = row.remove(weight).parse().unwrap_or(0);
-            *weights.entry(row).or_default() += count;
+            let weight = row.pop().and_then(|weight| weight.parse().ok()).unwrap_or(0);
+            *weights.entry(row).or_default() += weight;
         }
-        let mut columns = self.columns;
-        columns.remove(weight);
-        let rows =
-            weights.into_iter().flat_map(|(row, count)| vec![row; usize::try_from(count).unwrap_or(0)]);
-        Table { columns, rows: rows.collect() }
+        let repeated = |(row, weight)| vec![row; usize::try_from(weight).unwrap_or(0)];
+        Table { columns: self.columns, rows: weights.into_iter().flat_map(repeated).collect() }
     }
 
     /// The same rows with these columns; `None`: it has not all of them.
@@ -120,11 +113,11 @@ mod tests {
 
     #[test]
     fn what_is_there_at_the_end_is_what_was_not_replaced_or_taken_back() {
-        let changes = table(&["k", WEIGHT], &[&["a", "1"], &["b", "2"], &["a", "-1"]]);
-        assert_eq!(changes.at_end(&[]), table(&["k"], &[&["b"], &["b"]]));
+        let changes = table(&["k", "weight"], &[&["a", "1"], &["b", "2"], &["a", "-1"]]);
+        assert_eq!(changes.by_weight(), table(&["k"], &[&["b"], &["b"]]));
         let upserts = table(&["k", "n"], &[&["a", "1"], &["b", "1"], &["a", "2"]]);
-        assert_eq!(upserts.clone().at_end(&[0]), table(&["k", "n"], &[&["a", "2"], &["b", "1"]]));
-        assert_eq!(upserts.clone().at_end(&[]), upserts);
+        assert_eq!(upserts.clone().by_key(&[0]), table(&["k", "n"], &[&["a", "2"], &["b", "1"]]));
+        assert_eq!(upserts.clone().by_key(&[]), upserts);
     }
 
     #[test]

@@ -198,6 +198,13 @@ impl Pipeline {
         sources.map(|source| (source.definition.name.as_str(), source.definition.is_finite)).collect()
     }
 
+    /// The names of the outputs whose last column is the weight of each row: sinks with `emit = 'changes'`.
+    pub fn weighted_outputs(&self) -> Vec<String> {
+        let both = self.prepared.outputs.iter().zip(&self.targets);
+        let weighted = both.filter(|(_, target)| target.takes() == Takes::WeightedRows);
+        weighted.map(|(output, _)| output.name.clone()).collect()
+    }
+
     /// The same pipeline, whose rows go to the sinks that this opens in place of its own; it keeps no journal. Its views stay.
     #[must_use]
     pub fn with_sinks(mut self, open: &Arc<OpenSink>) -> Pipeline {
