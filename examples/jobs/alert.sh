@@ -40,6 +40,18 @@ CREATE SOURCE readings (at TIMESTAMP, machine VARCHAR, celsius DOUBLE, WATERMARK
 CREATE SINK alerts FROM (SELECT machine, celsius FROM readings WHERE celsius > 95) WITH (
     connector = 'http', url = 'http://127.0.0.1:${ALERT_PORT}/', body = 'row', headers = 'Authorization: Bearer ${ALERT_TOKEN}');
 SQL
+tested alerts.sql <<'CASE'
+95 degrees are not too hot.
+
+=== rows readings
+at,machine,celsius
+2026-03-01 12:00:00,press,95.0
+2026-03-01 12:00:01,press,95.1
+
+=== expect alerts
+machine,celsius
+press,95.1
+CASE
 ALERT_PORT=$port ALERT_TOKEN=s3cret tidemill run alerts.sql
 wait_until rows received.csv 2
 cut -d ' ' -f 2- received.csv >alerts.csv

@@ -12,6 +12,18 @@ cat >latest.sql <<'SQL'
 CREATE SOURCE readings (sensor_reading BIGINT, sensor BIGINT) WITH (path = 'readings', format = 'parquet', follow = true);
 CREATE SINK high AS SELECT sensor, sensor_reading FROM readings WHERE sensor_reading % 1000 = 999 WITH (path = 'high.csv');
 SQL
+tested latest.sql <<'CASE'
+=== rows readings
+sensor_reading,sensor
+998,1
+999,2
+1999,3
+
+=== expect high
+sensor,sensor_reading
+2,999
+3,1999
+CASE
 start tidemill.log tidemill run latest.sql
 query=$started
 wait_until rows high.csv 3

@@ -7,6 +7,27 @@ awk -v rows="$rows_written" 'BEGIN {
     print "id,shop,amount,note"
     for (id = 0; id < rows; id++) printf "%d,shop-%d,%d.%02d,\"a note, with a comma\"\n", id, id % 4, id % 100, id % 100
 }' >orders.csv
+cat >totals.sql <<'SQL'
+CREATE SOURCE orders (id BIGINT, shop VARCHAR, amount DECIMAL(12, 2)) WITH (path = 'orders.csv');
+CREATE MATERIALIZED VIEW totals AS SELECT shop, count(*) AS orders, sum(amount) AS total, max(id) AS last FROM orders GROUP BY shop;
+SQL
+tested totals.sql <<'CASE'
+Cents are exact, and an amount that is no number is left out.
+
+=== text orders
+id,shop,amount,note
+1,a,0.10,
+2,a,0.20,
+3,b,much,
+
+=== expect totals
+shop,orders,total,last
+a,2,0.30,2
+
+=== dead letters orders
+record
+"3,b,much,"
+CASE
 tidemill sql --format csv -c "SELECT shop, count(*) AS orders, sum(CAST(amount AS DECIMAL(12, 2))) AS total, max(id) AS last
     FROM 'orders.csv' GROUP BY shop" >totals.csv
 # awk counts in a way of its own.

@@ -4,8 +4,18 @@
 port=${PORT:-$(free_port)}
 
 cat >pipeline.sql <<'SQL'
-CREATE SINK numbers AS SELECT value FROM sequence(rate => 1000) WITH (path = 'numbers.csv');
+CREATE SOURCE counted WITH (connector = 'generator', function = 'sequence', rate = 1000);
+CREATE SINK numbers AS SELECT value FROM counted WITH (path = 'numbers.csv');
 SQL
+tested pipeline.sql <<'CASE'
+=== rows counted
+value,event_time
+7,2026-03-01 12:00:00
+
+=== expect numbers
+value
+7
+CASE
 start tidemill.log tidemill run --http "127.0.0.1:$port" pipeline.sql
 query=$started
 wait_until curl -fsS "http://127.0.0.1:$port/ready"

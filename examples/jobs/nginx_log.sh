@@ -18,6 +18,25 @@ CREATE SINK minutes AS
 WITH (path = 'minutes.csv');
 SQL
 
+tested minutes.sql <<'CASE'
+A line that is no request has no time and is left out; a minute is complete two seconds after it has passed.
+
+=== text lines
+10.0.0.7 - - [01/Mar/2026:12:00:01 +0000] "GET / HTTP/1.1" 200 512 "-" "curl/8.5"
+nginx: reopened
+10.0.0.7 - - [01/Mar/2026:13:00:59 +0100] "GET / HTTP/1.1" 503 512 "-" "curl/8.5"
+10.0.0.7 - - [01/Mar/2026:12:01:02 +0000] "GET / HTTP/1.1" 500 512 "-" "curl/8.5"
+=== stop
+
+=== expect minutes
+minute,requests,errors
+2026-03-01 12:00:00,2,1
+
+=== dead letters lines
+reason
+it has no event time
+CASE
+
 # request SECOND STATUS: one line of the log.
 request() {
     printf '10.0.0.7 - - [01/Mar/2026:12:%02d:%02d +0000] "GET /shoes HTTP/1.1" %s 512 "-" "curl/8.5"\n' \

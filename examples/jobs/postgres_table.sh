@@ -16,6 +16,22 @@ CREATE SINK named AS
     SELECT order_id, name, city, amount FROM orders LEFT JOIN customers ON customers.id = orders.customer
 WITH (connector = 'postgres', url = '$url', table = 'named_orders');
 SQL
+tested named.sql <<'CASE'
+An order of nobody is kept.
+
+=== rows customers
+id,name,city
+1,Ada,London
+=== rows orders
+order_id,customer,amount
+10,1,20
+11,2,5
+
+=== expect named
+order_id,name,city,amount
+10,Ada,London,20
+11,,,5
+CASE
 tidemill run named.sql
 {
     echo header

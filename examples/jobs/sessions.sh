@@ -19,6 +19,20 @@ CREATE SINK visits AS
     FROM session(TABLE(clicks), at, INTERVAL '10 minutes') GROUP BY "user", window_start, window_end
 WITH (path = 'visits.csv');
 SQL
+tested visits.sql <<'CASE'
+A pause of more than ten minutes ends a visit; one of ten minutes less a second does not.
+
+=== rows clicks
+at,user,page
+2026-03-01 12:00:00,ada,/
+2026-03-01 12:09:59,ada,/shoes
+2026-03-01 12:20:00,ada,/cart
+
+=== expect visits
+user,began,clicks,landed,left_at
+ada,2026-03-01 12:00:00,2,/,/shoes
+ada,2026-03-01 12:20:00,1,/cart,/cart
+CASE
 tidemill run visits.sql
 same visits.csv <<'ROWS'
 ada,2026-03-01 12:00:00,3,/,/cart

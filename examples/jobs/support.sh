@@ -74,6 +74,13 @@ same() {
     fi
 }
 
+# tested SCRIPT: tests a script with the case on standard input, for which nothing has to run.
+tested() {
+    mkdir "${1%.sql}.cases"
+    cat >"${1%.sql}.cases/job.case"
+    tidemill test "$1"
+}
+
 # postgres: starts a PostgreSQL of its own, and sets `$url`; ends the job with a note where there is none.
 postgres() {
     local programs port as=()

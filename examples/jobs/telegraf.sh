@@ -14,6 +14,22 @@ CREATE SINK means AS
     FROM tumble(TABLE(cpu), time, INTERVAL '10 seconds') GROUP BY window_end, host
 WITH (connector = 'postgres', url = '$url', table = 'cpu', key = 'at, host');
 SQL
+tested cpu.sql <<'CASE'
+Ten seconds are complete a second later, and a measurement that comes after that is late.
+
+=== text cpu
+cpu,host=a busy=10 1772366400000000000
+cpu,host=a busy=30 1772366405000000000
+cpu,host=a busy=50 1772366411000000000
+cpu,host=a busy=70 1772366409000000000
+=== stop
+
+=== expect means within 0.001
+at,host,busy,measured
+2026-03-01 12:00:10,a,20,2
+
+=== late 1
+CASE
 # send NUMBER SECOND...: one request with measurements of two hosts at each of these seconds. An answer says that it is on disk.
 # Whoever numbers the requests may send one again that was not answered.
 send() {

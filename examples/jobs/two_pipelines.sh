@@ -16,6 +16,18 @@ CREATE SOURCE orders (id BIGINT, amount BIGINT)
 WITH (connector = 'journal', path = 'orders.journal', follow = true, durable = true);
 CREATE SINK small AS SELECT id FROM orders WHERE amount <= 10 WITH (path = 'small.csv');
 SQL
+for script in large small; do
+    tested $script.sql <<CASE
+=== rows orders
+id,amount
+1,10
+2,11
+
+=== expect $script
+id
+$([ $script = large ] && echo 2 || echo 1)
+CASE
+done
 # The second may be there first: it waits for the journal.
 start small.log tidemill run small.sql
 small=$started

@@ -12,6 +12,18 @@ SQL
 }
 printf 'id,amount\n1,20\n2,5\n3,30\n' >orders.csv
 pipeline id large.csv >first.sql
+tested first.sql <<'CASE'
+10 is not large.
+
+=== rows orders
+id,amount
+1,10
+2,11
+
+=== expect large
+id
+2
+CASE
 start first.log tidemill run first.sql
 query=$started
 wait_until rows large.csv 2

@@ -3,6 +3,8 @@
 #[macro_use]
 mod exit;
 mod bench;
+#[cfg(feature = "sql")]
+mod cases;
 mod interrupt;
 #[cfg(feature = "sql")]
 mod journal;
@@ -61,6 +63,8 @@ enum Command {
     Explain(sql::ExplainPipeline),
     #[cfg(feature = "sql")]
     Validate(sql::ValidatePipeline),
+    #[cfg(feature = "sql")]
+    Test(cases::TestPipeline),
     #[cfg(feature = "sql")]
     Serve(sql::Serve),
     #[cfg(feature = "sql")]
@@ -125,6 +129,8 @@ fn main() -> ExitCode {
         Command::Explain(command) => command.run(),
         #[cfg(feature = "sql")]
         Command::Validate(command) => command.run(),
+        #[cfg(feature = "sql")]
+        Command::Test(command) => command.run(),
         #[cfg(feature = "sql")]
         Command::Serve(command) => command.run(log.map(|(log, _)| log)),
         #[cfg(feature = "sql")]

@@ -8,10 +8,10 @@ use tidemill_core::arrow::array::temporal_conversions::timestamp_ns_to_datetime;
 use tidemill_core::arrow::array::{Array, BooleanArray, RecordBatch, TimestampNanosecondArray};
 use tidemill_core::arrow::schema::SchemaRef;
 use tidemill_core::error::{Cause, Fault};
-use tidemill_core::{Admission, Clock, Faults, Refused, Source, TimeOfDay};
+use tidemill_core::{Admission, Clock, Faults, Refused, Source};
 
 use crate::event_times::EventTimes;
-use crate::feed_settings::FeedSettings;
+use crate::feed_settings::{AdmissionClock, FeedSettings};
 
 /// Asked for each batch of a source before it is passed on, unless the source itself asks.
 pub(crate) struct AdmissionFilter {
@@ -72,7 +72,7 @@ struct TimeBound {
     event_times: EventTimes,
     name: String,
     max_ahead: Option<Duration>,
-    clock: Box<dyn Clock>,
+    clock: AdmissionClock,
 }
 
 impl TimeBound {
@@ -80,7 +80,7 @@ impl TimeBound {
     fn of(settings: &FeedSettings, streams: &[SchemaRef]) -> Option<TimeBound> {
         let event_times = EventTimes::of(settings)?;
         let name = streams[0].field(event_times.column).name().clone();
-        Some(TimeBound { event_times, name, max_ahead: settings.max_ahead, clock: Box::new(TimeOfDay) })
+        Some(TimeBound { event_times, name, max_ahead: settings.max_ahead, clock: settings.clock.clone() })
     }
 
     /// Like [`Admission::refused`], if the event time of a row cannot be computed.
@@ -185,7 +185,7 @@ mod tests {
         let bound = TimeBound::of(&settings, &[Arc::clone(&schema)]).unwrap();
         let clock = ManualClock::default();
         clock.advance_ns(10 * HOUR_NS as u64);
-        (TimeBound { clock: Box::new(clock), ..bound }, schema)
+        (TimeBound { clock: AdmissionClock::new(Arc::new(clock)), ..bound }, schema)
     }
 
     fn refused(max_ahead: Option<Duration>, times: Vec<Option<i64>>) -> Refused {

@@ -1,9 +1,10 @@
 //! How a source is fed: its columns, its event time, and what happens when it is silent or ahead of the clock.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::{Expression, Source};
+use tidemill_core::{Clock, Expression, Source, TimeOfDay};
 
 /// How a source is fed.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,44 @@ pub struct FeedSettings {
     /// everything after it late. `None`: event time may be arbitrarily far ahead. Not for repeatable sources, whose
     /// rows must be the same on any day.
     pub max_ahead: Option<Duration>,
+    /// What says the time of day for that.
+    pub clock: AdmissionClock,
+}
+
+/// The clock against which event times are held that come in: the time of day, unless somebody else says what time it is.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tidemill_engine::{AdmissionClock, Clock, ManualClock};
+/// assert!(AdmissionClock::default().now_ns() > 1_700_000_000_000_000_000);
+/// assert_eq!(AdmissionClock::new(Arc::new(ManualClock::default())).now_ns(), 0);
+/// ```
+#[derive(Clone)]
+pub struct AdmissionClock(Arc<dyn Clock>);
+
+impl AdmissionClock {
+    /// This clock.
+    pub fn new(clock: Arc<dyn Clock>) -> AdmissionClock {
+        AdmissionClock(clock)
+    }
+}
+
+impl Default for AdmissionClock {
+    fn default() -> Self {
+        AdmissionClock(Arc::new(TimeOfDay))
+    }
+}
+
+impl Clock for AdmissionClock {
+    fn now_ns(&self) -> u64 {
+        self.0.now_ns()
+    }
+}
+
+impl fmt::Debug for AdmissionClock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("AdmissionClock").finish_non_exhaustive()
+    }
 }
 
 impl FeedSettings {

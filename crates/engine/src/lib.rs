@@ -110,7 +110,7 @@ pub use durable::{
 };
 pub use engine::{Engine, Launch};
 pub use feed::Feed;
-pub use feed_settings::{EventTime, FeedSettings};
+pub use feed_settings::{AdmissionClock, EventTime, FeedSettings};
 pub use feed_state::{FeedObserver, FeedStatus};
 pub use machine_memory::machine_memory_bytes;
 pub use past::{
@@ -128,10 +128,10 @@ pub use tidemill_core::snapshot::{Snapshot, StateSource};
 pub use tidemill_core::{
     Admission, Batch, Clock, CommitGuard, Cut, CutLog, CycleOutput, DelegatingSink, DelegatingSource,
     Expression, FaultLog, Faults, GroupMembership, Guarantee, Heard, ManualClock, MemoryAccount,
-    MemoryBudget, MemoryCutLog, Operator, Output, PartitionFunction, Polled, Progress, Refused, Request,
-    Rows, Sink, SinkOutage, SnapshotReader, SnapshotWriter, Source, SourceOffset, SourceOffsets,
-    SourceThreads, SplitChange, State, StateLimit, StateRows, Stretch, SystemClock, ThreadGroup, ThreadTime,
-    TimeOfDay, Transform, Transformed, arrow, changes, fields, prefetch,
+    MemoryBudget, MemoryCutLog, Operator, Output, PartitionFunction, Polled, Progress, RecordContent,
+    Refused, Request, Rows, Sink, SinkOutage, SnapshotReader, SnapshotWriter, Source, SourceOffset,
+    SourceOffsets, SourceThreads, SplitChange, State, StateLimit, StateRows, Stretch, SystemClock,
+    ThreadGroup, ThreadTime, TimeOfDay, Transform, Transformed, arrow, changes, fields, prefetch,
 };
 pub use tidemill_flow::{
     Chunk, CostExceeded, CostMeasurement, CycleCosts, DeadlineMiss, Failure, FlowError, Gateway, HeldBack,

@@ -21,6 +21,7 @@ mod refusal;
 mod relations;
 mod settings;
 mod split_profiles;
+mod stand_ins;
 mod statement;
 mod store;
 mod text;
@@ -61,6 +62,7 @@ pub use self::relations::projected::Projected;
 pub use self::relations::source_changes::SourceChanges;
 pub use self::relations::source_definition::{DurableStream, OpenSource, SourceDefinition};
 pub use self::settings::Settings;
+pub use self::stand_ins::{OpenDecoder, ReplacedSource, StandInSources, StandIns};
 pub use self::statement::declared::{
     DeclaredValues, ListedOption, OptionDefault, OptionDefinition, OptionError, OptionGroup, OptionKind,
     OptionOwner, OptionValues,

@@ -14,6 +14,8 @@ mod skip;
 mod step;
 mod verify;
 
+pub(crate) use show::rows as journaled_rows;
+
 use crate::exit::Exit;
 
 /// Inspect, check, repair and replay the journal of a durable pipeline

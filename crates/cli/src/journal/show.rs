@@ -114,7 +114,7 @@ impl Show {
 }
 
 /// Up to this many of the rows at some positions.
-pub(super) fn rows(
+pub(crate) fn rows(
     folder: &Path,
     stream: &str,
     positions: &Positions,

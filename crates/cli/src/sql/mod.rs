@@ -41,7 +41,7 @@ pub(crate) use database::{CATALOGUE, JOURNAL};
 pub(crate) use explain::ExplainPipeline;
 pub(crate) use gateway::Gateway;
 pub(crate) use past::{look, past_of_query, past_of_script, time_ns};
-pub(crate) use pipeline::{RunPipeline, repair_script, run_script, skip_script};
+pub(crate) use pipeline::{RunPipeline, is_definition, repair_script, run_script, skip_script};
 pub(crate) use prompt::Prompt;
 pub(crate) use rows::RowFormat;
 pub(crate) use serve::Serve;
@@ -102,8 +102,7 @@ impl SessionOptions {
 
     /// A planner with everything that the command knows by name.
     pub fn planner(&self) -> Planner {
-        let mut planner = Planner::new();
-        register::register(&mut planner);
+        let mut planner = planner_with_all_names();
         let settings = planner.settings_mut();
         settings.processes = self.processes.into();
         let cached = |name: &str| user_folders::cache().map(|folder| folder.join(name));
@@ -116,6 +115,18 @@ impl SessionOptions {
         }
         planner
     }
+}
+
+/// A planner with everything that the command knows by name, and the settings that nobody has changed.
+pub(crate) fn planner_with_all_names() -> Planner {
+    let mut planner = Planner::new();
+    register::register(&mut planner);
+    planner
+}
+
+/// The text of a script.
+pub(crate) fn read_script(path: &Path) -> anyhow::Result<String> {
+    script::read(path).map(|script| script.text)
 }
 
 /// The only connection to a runtime.

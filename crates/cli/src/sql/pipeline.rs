@@ -219,7 +219,7 @@ fn run_script_with(
     }
 }
 
-fn is_definition(kind: &StatementKind) -> bool {
+pub(crate) fn is_definition(kind: &StatementKind) -> bool {
     !matches!(
         kind,
         StatementKind::Query(..)

@@ -6,6 +6,7 @@ mod bad_input;
 mod bad_records;
 mod bad_rows;
 mod bench;
+mod cases;
 mod changed_sinks;
 mod changed_tables;
 mod connections;

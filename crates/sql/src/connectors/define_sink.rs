@@ -7,6 +7,8 @@ use super::known_options::KnownOptions;
 use super::masked::MaskedSink;
 use super::sink_connector::{OpenSink, SinkRequest};
 use super::table::ConnectorTable;
+use crate::settings::Settings;
+use crate::stand_ins::NOT_NEEDED;
 use crate::statement::Options;
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind};
 use crate::text::TextError;
@@ -103,8 +105,12 @@ pub(crate) struct SinkDefinition {
 }
 
 /// The definition that the options describe.
-pub(crate) fn define_sink(options: &Options, table: &ConnectorTable) -> Result<SinkDefinition, TextError> {
-    let (options, secrets) = options.resolved()?;
+pub(crate) fn define_sink(
+    options: &Options,
+    table: &ConnectorTable,
+    settings: &Settings,
+) -> Result<SinkDefinition, TextError> {
+    let (options, secrets) = options.resolved(settings.stand_ins.as_ref().map(|_| NOT_NEEDED))?;
     let mut defined = define(&options, table).map_err(|error| secrets.mask_error(error))?;
     if !secrets.is_empty() {
         let open = defined.open;

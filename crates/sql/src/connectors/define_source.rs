@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::DFSchema;
+use tidemill_connect::formats::Format;
+use tidemill_engine::AdmissionClock;
 
 use super::bad_records::{DEAD_LETTERS, LetterPlace};
 use super::changes::{CHANGES, DELETED, source_changes};
 use super::columns::{as_queries_see, declared_columns, visible_columns, watermark, with_timestamp_unit};
-use super::formats::{TIMESTAMP_UNIT, choose_input};
+use super::formats::{InputFormat, TIMESTAMP_UNIT, choose_input};
 use super::gateway::{GATEWAY, gateway};
 use super::known_options::KnownOptions;
 use super::masked::MaskedSource;
@@ -21,6 +23,7 @@ use super::{durable, max_ahead};
 use crate::logical::Provider;
 use crate::relations::source_definition::SourceDefinition;
 use crate::settings::Settings;
+use crate::stand_ins::{NOT_NEEDED, StandIns};
 use crate::statement::declared::{OptionDefault, OptionDefinition, OptionKind};
 use crate::statement::{CreateSource, Options, Statement, text_length};
 use crate::text::TextError;
@@ -55,7 +58,7 @@ pub(crate) fn define_source(
     table: &ConnectorTable,
     settings: &Settings,
 ) -> Result<SourceDefinition, TextError> {
-    let (options, secrets) = create.options.resolved()?;
+    let (options, secrets) = create.options.resolved(settings.stand_ins.as_ref().map(|_| NOT_NEEDED))?;
     let defined = define(create, &options, is_table, statement, provider, table, settings);
     let (mut defined, letters) = defined.map_err(|error| secrets.mask_error(error))?;
     if !secrets.is_empty() {
@@ -98,6 +101,7 @@ fn define(
         others_with: &|option| table.sources_with(option),
     };
     let values = known.read(options)?;
+    let format = chosen.input(&values).map_err(|error| values.placed(error))?;
     let durable = durable::durable(&values)?;
     let gateway = gateway(&values, named, is_table)?;
     let mut opened = match settings.replay.as_deref().filter(|_| durable.is_some()) {
@@ -107,7 +111,7 @@ fn define(
                 name: create.name.as_str(),
                 columns: with_timestamp_unit(declared, options)?,
                 options: &values,
-                format: &chosen.input(&values).map_err(|error| values.placed(error))?,
+                format: &format,
                 is_durable: durable.is_some(),
                 is_table,
             };
@@ -145,6 +149,7 @@ fn define(
         idle_after: Some(idle_after).filter(|limit| !limit.is_zero()),
         // A replay must not decide again what was decided when the rows came.
         max_ahead: max_ahead.filter(|_| durable.is_none() || settings.replay.is_none()),
+        clock: AdmissionClock::default(),
         is_table: is_table || opened.is_table,
         key: Vec::new(),
         changes,
@@ -160,7 +165,26 @@ fn define(
         push: opened.push,
         open: opened.open,
     };
-    Ok((definition, letters))
+    match &settings.stand_ins {
+        // Its letters would be those of a test.
+        Some(stand_ins) => Ok((stood_in(stand_ins, definition, format, options), None)),
+        None => Ok((definition, letters)),
+    }
+}
+
+/// Puts the rows that stand in into the place of the connector. Text for them is read in the format of the source, or of the file that
+/// it would read.
+fn stood_in(
+    stand_ins: &StandIns,
+    definition: SourceDefinition,
+    format: InputFormat,
+    options: &Options,
+) -> SourceDefinition {
+    let path = options.text("path").ok().flatten();
+    let by_path = || Format::of_path(path?);
+    let format = InputFormat { format: format.format.clone().or_else(by_path), ..format };
+    let columns = Arc::clone(&definition.raw);
+    stand_ins.replace(definition, Arc::new(move || format.decoder(&columns)))
 }
 
 /// A durable source is read from its journal if the past is replayed.

@@ -191,7 +191,7 @@ impl Planner {
         if self.exists(&create.name, create.if_not_exists, create.or_replace, statement)? {
             return Ok(Reply::Done(format!("'{}' already exists", create.name)));
         }
-        let definition = connectors::define_sink(&create.options, &self.catalog.connectors)?;
+        let definition = connectors::define_sink(&create.options, &self.catalog.connectors, &self.settings)?;
         let max_latency = max_latency(&create.options)?;
         let contract = self.contract(&create.options)?;
         let beginning = beginning(&create.options)?;

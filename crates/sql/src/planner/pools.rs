@@ -83,7 +83,7 @@ impl Planner {
     ) -> Result<RealTime, TextError> {
         let contract = self.contract(&create.options)?;
         let Some(contract) = contract else { return Ok(RealTime::default()) };
-        let definition = define_sink(&create.options, &self.catalog.connectors)?;
+        let definition = define_sink(&create.options, &self.catalog.connectors, &self.settings)?;
         let plan = match &create.input {
             Some(SinkInput::Query(query)) => self.sink_input(query, definition.takes, statement)?,
             Some(SinkInput::Relation(name)) => {

@@ -72,7 +72,7 @@ impl Planner {
             StatementKind::CreateSink(create @ CreateSink { input: Some(input), .. }) => {
                 let real_time = self.real_time_of(create, explained)?;
                 let bound = max_latency(&create.options)?.into_iter().chain(real_time.deadline).min();
-                let takes = define_sink(&create.options, &self.catalog.connectors)?.takes;
+                let takes = define_sink(&create.options, &self.catalog.connectors, &self.settings)?.takes;
                 let prepared = match input {
                     SinkInput::Query(query) => kept(self, query, bound, takes)?,
                     SinkInput::Relation(name) => kept(self, &select_all(name, explained)?, bound, takes)?,

@@ -8,9 +8,9 @@ use std::time::Duration;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use tidemill_engine::{
-    Beginning, Cause, ClockRun, DatabaseClock, Durability, DurableClockRun, DurableRun, DurableSource,
-    Engine, Feed, FeedSettings, Journal, Limits, Maintenance, MemoryAccount, QueryFolder, QueryPosition,
-    Recovered, Running, Sink, Source, SystemClock, WorkerProcesses,
+    Beginning, Cause, ClockRun, CyclePolicy, DatabaseClock, Durability, DurableClockRun, DurableRun,
+    DurableSource, Engine, Feed, FeedSettings, Journal, Limits, Maintenance, MemoryAccount, QueryFolder,
+    QueryPosition, Recovered, Running, Sink, Source, SystemClock, WorkerProcesses,
 };
 use tidemill_store::{StoreConfig, StoreReader, StoreSink};
 use tracing::info;
@@ -35,6 +35,9 @@ use crate::translate::UsedSource;
 type SourceWithSettings = (Box<dyn Source>, FeedSettings);
 /// The receivers of a query's rows.
 type Sinks = Vec<Box<dyn Sink>>;
+
+/// Cycles that close when it is asked for have at most this many events.
+const EVENTS_UNTIL_REQUEST: u32 = 1 << 30;
 
 /// A query whose journal, sinks and views are open. Its sources are opened, and its state is restored, when it starts.
 ///
@@ -346,6 +349,10 @@ impl Prepared {
             .profile_splits()
             .rebalancing(self.settings.rebalancing.clone())
             .clock(Arc::new(SystemClock::since_1970()));
+        if let Some(stand_ins) = &self.settings.stand_ins {
+            let at_request = CyclePolicy::fixed(EVENTS_UNTIL_REQUEST);
+            return Ok(engine.cycles(at_request).clock(Arc::clone(&stand_ins.clock)));
+        }
         if let Some(deadline) = self.real_time.deadline {
             engine = engine.deadline(deadline).measure_costs(self.real_time.cost);
         }

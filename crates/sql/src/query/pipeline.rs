@@ -11,7 +11,7 @@ use tidemill_engine::{Beginning, Cause, DatabaseClock, Durability, SinkQuery};
 
 use tidemill_operators::changes::changelog_schema;
 
-use crate::connectors::SinkDefinition;
+use crate::connectors::{OpenSink, SinkDefinition};
 use crate::query::prepared::{Output, Prepared, QueryContext};
 use crate::relations::named_relations::{Materialized, Retained, ViewDefinition};
 use crate::settings::Settings;
@@ -190,6 +190,30 @@ impl Pipeline {
     /// Whether it would have a clock of its own in a database, and sources of its own with it.
     pub fn has_own_clock(&self) -> bool {
         self.prepared.has_own_clock()
+    }
+
+    /// The names of the sources that it reads, each with whether it ends by itself.
+    pub fn sources(&self) -> Vec<(&str, bool)> {
+        let sources = self.prepared.dataflow.sources.iter();
+        sources.map(|source| (source.definition.name.as_str(), source.definition.is_finite)).collect()
+    }
+
+    /// The names of the outputs whose last column is the weight of each row: sinks with `emit = 'changes'`.
+    pub fn weighted_outputs(&self) -> Vec<String> {
+        let both = self.prepared.outputs.iter().zip(&self.targets);
+        let weighted = both.filter(|(_, target)| target.takes() == Takes::WeightedRows);
+        weighted.map(|(output, _)| output.name.clone()).collect()
+    }
+
+    /// The same pipeline, whose rows go to the sinks that this opens in place of its own; it keeps no journal. Its views stay.
+    #[must_use]
+    pub fn with_sinks(mut self, open: &Arc<OpenSink>) -> Pipeline {
+        for target in &mut self.targets {
+            if let OutputTarget::Sink(sink) = target {
+                sink.open = Arc::clone(open);
+            }
+        }
+        Pipeline { durable: None, ..self }
     }
 
     /// Its queries without their targets: their rows go to sinks of the caller's, and no journal is kept. Rows that come and go have their

@@ -91,6 +91,17 @@ impl RunningQuery {
         &self.views
     }
 
+    /// Closes a cycle now, with all rows that have been taken in, and waits until its workers have done it. For queries with
+    /// [stand-ins](crate::StandIns), whose cycles close in no other way before their end.
+    ///
+    /// # Errors
+    /// If the query has failed or ended.
+    pub fn close_cycle(&self) -> Result<(), Cause> {
+        let running = self.running.as_ref().ok_or_else(|| Cause::bug("the query was already awaited"))?;
+        // A snapshot is of a whole cycle.
+        running.snapshot().map(drop).map_err(Cause::from)
+    }
+
     /// Tells the sources to stop; rows that they have returned are still processed.
     pub fn stop(&self) {
         self.feeds.iter().for_each(|(_, feed)| feed.stop());

@@ -9,7 +9,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::{Expr, TableSource};
 use tidemill_connect::memory::PushTarget;
-use tidemill_engine::{Cause, EventTime, Source, StreamSettings, SyncPolicy};
+use tidemill_engine::{AdmissionClock, Cause, EventTime, Source, StreamSettings, SyncPolicy};
 use tidemill_store::StoreConfig;
 
 use crate::relations::gateway_rows::GatewayRows;
@@ -41,6 +41,8 @@ pub struct SourceDefinition {
     pub idle_after: Option<Duration>,
     /// How far its event times may be ahead of the time of day; `None`: unbounded.
     pub max_ahead: Option<Duration>,
+    /// What says the time of day for that.
+    pub clock: AdmissionClock,
     /// Whether it is read once, at the start, as a table.
     pub is_table: bool,
     /// For a table, and for a source whose rows replace others: the indexes of the columns that identify its rows; empty if rows may be
@@ -97,6 +99,7 @@ impl SourceDefinition {
             ordered: false,
             idle_after: None,
             max_ahead: None,
+            clock: AdmissionClock::default(),
             is_table: false,
             key: Vec::new(),
             changes: None,

@@ -11,6 +11,7 @@ use tidemill_engine::{FeedSettings, MemoryBudget, Rebalancing, machine_memory_by
 
 use self::registry::{SETTINGS, Setting};
 use crate::gateway_place::GatewayPlace;
+use crate::stand_ins::StandIns;
 use crate::statement::Options;
 use crate::statement::declared::{ListedOption, OptionGroup, OptionOwner, OptionValues};
 use crate::text::TextError;
@@ -59,6 +60,8 @@ pub struct Settings {
     /// Reads durable sources from the journals in this folder, from beginning to end, instead of from their usual
     /// place. Not available to `SET`.
     pub replay: Option<PathBuf>,
+    /// What stands in for sources and the clock in a test. Not available to `SET`.
+    pub stand_ins: Option<StandIns>,
     /// Where the rows of sources enter that name a gateway. Not available to `SET`.
     pub gateways: GatewayPlace,
     /// The file that stores the costs of splits on this machine, for `EXPLAIN` and the next run; `None`: they are not
@@ -91,6 +94,7 @@ impl Default for Settings {
             journal: None,
             snapshot_every: Duration::from_secs(10),
             replay: None,
+            stand_ins: None,
             gateways: GatewayPlace::default(),
             split_profiles: None,
             cost_profiles: None,

@@ -76,6 +76,7 @@ impl UsedSource {
             event_time: self.event_time(),
             idle_after: self.definition.idle_after,
             max_ahead: self.definition.max_ahead,
+            clock: self.definition.clock.clone(),
         }
     }
 
@@ -174,6 +175,7 @@ fn settings_for_all(definition: &SourceDefinition) -> std::result::Result<FeedSe
         event_time: definition.event_time,
         idle_after: definition.idle_after,
         max_ahead: definition.max_ahead,
+        clock: definition.clock.clone(),
     })
 }
 

@@ -155,15 +155,16 @@ impl Options {
         self.entries.iter()
     }
 
-    /// The same options with values in place of `${NAME}` and `${file:/path}`, and what messages show instead.
+    /// The same options with values in place of `${NAME}` and `${file:/path}`, and what messages show instead. With a `stand_in`, that
+    /// is the value of each name that has none.
     ///
     /// # Errors
     /// At the first one whose value is not there.
-    pub(crate) fn resolved(&self) -> Result<(Options, Secrets), TextError> {
+    pub(crate) fn resolved(&self, stand_in: Option<&str>) -> Result<(Options, Secrets), TextError> {
         let (mut resolved, mut secrets) = (self.clone(), Secrets::default());
         for entry in &mut resolved.entries {
             let OptionValue::Text(text) = &mut entry.value else { continue };
-            let found = secrets.resolve(text);
+            let found = secrets.resolve(text, stand_in);
             let found = found.map_err(|message| self.error(entry.name.as_str(), message))?;
             *text = found.unwrap_or_else(|| std::mem::take(text));
         }

@@ -25,7 +25,8 @@ pub(crate) struct Secrets {
 
 impl Secrets {
     /// The text with the values in place of names; `None` if there are no names. The error says what is missing.
-    pub fn resolve(&mut self, text: &str) -> Result<Option<String>, String> {
+    /// With a `stand_in`, that is the value of each name that has none.
+    pub fn resolve(&mut self, text: &str, stand_in: Option<&str>) -> Result<Option<String>, String> {
         if !text.contains("${") {
             return Ok(None);
         }
@@ -41,8 +42,11 @@ impl Secrets {
             let Some(length) = rest[start..].find('}') else {
                 return Err("`${` without `}`; write $${ for these characters themselves".to_owned());
             };
-            let value = self.value(&rest[start + 2..start + length], &rest[start..=start + length])?;
-            resolved.push_str(&value);
+            match (self.value(&rest[start + 2..start + length], &rest[start..=start + length]), stand_in) {
+                (Ok(value), _) => resolved.push_str(&value),
+                (Err(_), Some(stand_in)) => resolved.push_str(stand_in),
+                (Err(why), None) => return Err(why),
+            }
             rest = &rest[start + length + 1..];
         }
         resolved.push_str(rest);
@@ -149,25 +153,27 @@ mod tests {
         let file = file("hunter2 and more\r\nanother line\n");
         let written = format!("a ${{file:{}}} b $${{HOME}}", file.path().display());
         let mut secrets = Secrets::default();
-        assert_eq!(secrets.resolve("plain $ {x} $1").unwrap(), None);
-        assert_eq!(secrets.resolve(&written).unwrap().unwrap(), "a hunter2 and more b ${HOME}");
+        assert_eq!(secrets.resolve("plain $ {x} $1", None).unwrap(), None);
+        assert_eq!(secrets.resolve(&written, None).unwrap().unwrap(), "a hunter2 and more b ${HOME}");
         assert_eq!(
             secrets.mask("cannot use 'hunter2 and more'"),
             format!("cannot use '${{file:{}}}'", file.path().display())
         );
         // Every test process has one.
         let path = std::env::var("PATH").unwrap();
-        assert_eq!(secrets.resolve("${PATH}").unwrap().unwrap(), path);
+        assert_eq!(secrets.resolve("${PATH}", None).unwrap().unwrap(), path);
         assert_eq!(secrets.mask(&format!("<{path}>")), "<${PATH}>");
     }
 
     #[test]
     fn what_is_missing_or_open_to_everyone_is_named() {
-        let refused = |text: &str| Secrets::default().resolve(text).unwrap_err();
+        let refused = |text: &str| Secrets::default().resolve(text, None).unwrap_err();
         assert_eq!(
             refused("${TIDEMILL_NOT_THERE}"),
             "the environment variable TIDEMILL_NOT_THERE is not set; set it before tidemill is started"
         );
+        let stood_in = Secrets::default().resolve("http://h:${TIDEMILL_NOT_THERE}/", Some("1"));
+        assert_eq!(stood_in.unwrap().unwrap(), "http://h:1/");
         assert!(refused("${a-b}").starts_with("${a-b} names neither a variable nor a file"));
         assert!(refused("${file:token}").contains("must begin with /"));
         assert!(
