@@ -65,6 +65,7 @@ impl CatalogJournal {
         };
         let log = recovery::open(Arc::clone(&medium), settings, lock)?;
         catalog_length::check(&*medium, folder, log.end())?;
+        log.note_opening()?;
         Ok(CatalogJournal { log, folder: folder.to_owned() })
     }
 

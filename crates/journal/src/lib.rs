@@ -5,6 +5,7 @@
 //! <folder>/journal                              what this is, and the version of the format
 //!          lock                                 held by the one process that runs the query
 //!          streams/<stream>/<position>.segment  rows, one Arrow IPC batch per record
+//!          streams/<stream>/opened              how far it was when it was last opened; so beside other segments
 //!          cuts/<cycle>.segment                 cuts
 //!          snapshots/<cycle>.snapshot           the state after a cycle
 //!          commits                              the last committed cycle of each sink
@@ -39,6 +40,7 @@ mod layout;
 mod log_reader;
 mod map;
 mod medium;
+mod opening;
 mod origins;
 mod positions;
 mod progress;

@@ -55,7 +55,7 @@ pub fn definitions(folder: &Path) -> Result<Vec<Vec<u8>>, Cause> {
 /// ```
 pub fn verify_catalogue(folder: &Path) -> Result<Verification, Cause> {
     let mut verification = Verification::default();
-    verification.log(&Disk, &folder.join("definitions"), Content::Definitions)?;
+    verification.log(&Disk, &folder.join("definitions"), Content::Definitions, None)?;
     let length = catalog_length::path(folder);
     let is_read = verification.findings.iter().all(|finding| finding.kind != FindingKind::Damage);
     if is_read && let Err(cause) = definitions(folder) {
