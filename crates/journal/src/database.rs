@@ -26,7 +26,7 @@ pub fn sources(description: &str) -> Option<Vec<&str>> {
     Some(description.strip_prefix(DATABASE)?.lines().filter(|name| !name.is_empty()).collect())
 }
 
-/// The sources that the description of a pipeline with so many sources names, in the order of its cuts; none if it does not.
+/// The sources that the description of a pipeline with this many sources names, in the order of its cuts; none if it does not.
 ///
 /// ```
 /// use tidemill_journal::database::sources_of_pipeline;

@@ -21,7 +21,6 @@
 //! Journals, cuts and definitions have the same format: segments of records with checksums. Numbers are little-endian.
 
 mod catalog_journal;
-mod catalog_length;
 mod clients;
 mod commits;
 mod current_query;
@@ -37,10 +36,10 @@ mod identity;
 pub mod inspect;
 mod journal;
 mod layout;
+mod lengths;
 mod log_reader;
 mod map;
 mod medium;
-mod opening;
 mod origins;
 mod positions;
 mod progress;

@@ -10,8 +10,8 @@ use tidemill_core::source::{Request, SourceOffset};
 
 use crate::failure::failed;
 use crate::frame::{CLIENT_BYTES_MAX, NewFrame, RECORD_BYTES_MAX, encode_frame, frame_bytes};
+use crate::lengths::opening::{self, Opening};
 use crate::medium::{LockGuard, Medium};
-use crate::opening::{self, Opening};
 use crate::origins::{Origins, encode_offsets};
 use crate::progress::StreamProgress;
 use crate::segment::{Content, Segment, SegmentFile, encode_head, segment_name};

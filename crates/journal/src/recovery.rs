@@ -9,8 +9,8 @@ use tidemill_core::error::Cause;
 use tidemill_core::fields::Malformed;
 
 use crate::failure::{damaged, failed, foreign};
+use crate::lengths::opening::{self, Opening};
 use crate::medium::{LockGuard, Medium};
-use crate::opening::{self, Opening};
 use crate::origins::Origins;
 use crate::progress::StreamProgress;
 use crate::record_log::{LogSettings, LogShared, NotCreated, RecordLog, Tail, create_segment};

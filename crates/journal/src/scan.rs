@@ -120,7 +120,8 @@ impl Scan {
         let witness = self.witness_of_damage(is_uninterrupted)?;
         Ok(match witness {
             Some(witness) if is_uninterrupted => Some(format!(
-                "{what}, although the record at byte {witness} was written later, and the machine has not restarted since"
+                "{what}, although the record at byte {witness} was written later, and the machine has not restarted \
+                 since"
             )),
             Some(witness) => {
                 Some(format!("{what}, although the record at byte {witness} says that it was synced"))

@@ -13,8 +13,8 @@ use tidemill_core::source::{Request, SourceOffset, SourceOffsets};
 
 use crate::failure::damaged;
 use crate::frame::FrameHead;
+use crate::lengths::opening;
 use crate::log_reader::LogReader;
-use crate::opening;
 use crate::progress::StreamProgress;
 use crate::record_log::{NewRecord, RecordLog};
 use crate::recovery;

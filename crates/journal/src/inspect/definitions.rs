@@ -6,8 +6,8 @@ use tidemill_core::error::Cause;
 
 use super::segment_walk::SegmentWalk;
 use super::{FindingKind, Verification};
-use crate::catalog_length;
 use crate::disk::Disk;
+use crate::lengths::catalog_length;
 use crate::segment::Content;
 
 /// The definitions in the folder of a catalogue, in order, up to what has been written at the time of reading. Nothing

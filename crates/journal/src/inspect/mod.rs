@@ -26,8 +26,8 @@ use crate::failure::{damaged, failed};
 use crate::identity;
 use crate::journal;
 use crate::layout;
+use crate::lengths::opening::{self, Opening};
 use crate::medium::Medium;
-use crate::opening::{self, Opening};
 use crate::query;
 use crate::rows::{RowDecoder, decode_schema};
 use crate::scan::{Next, Scan, ScannedRecord};
@@ -335,8 +335,8 @@ impl Verification {
             self.find(folder, 0, cause.to_string());
         } else if let Some(named) = named.filter(|named| *named > end) {
             let reason = format!(
-                "it has the positions up to {end}, but other files name {named}: a power failure has taken what was not \
-                 synced"
+                "it has the positions up to {end}, but other files name {named}: a power failure has taken what was \
+                 not synced"
             );
             let (path, kind) = (folder.to_owned(), FindingKind::TornEnd);
             self.findings.push(Finding { path, offset: 0, reason, kind });
