@@ -115,7 +115,7 @@ fn translated(expression: &mut Expr) -> Result<()> {
         Expr::IsDistinctFrom(left, right) => *expression = operator(left, DISTINCT, right),
         Expr::IsNotDistinctFrom(left, right) => *expression = operator(left, NOT_DISTINCT, right),
         Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
-            like_escape::translate(pattern, escape_char);
+            like_escape::translate(pattern, escape_char)?;
         }
         Expr::Function(call) => {
             if let Some(meant) = meant(call) {
