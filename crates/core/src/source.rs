@@ -51,6 +51,29 @@ pub struct Request {
     pub sequence: u64,
 }
 
+/// What the name of a client begins with whose one request was named by a key.
+const OF_KEY: &str = "Idempotency-Key ";
+
+impl Request {
+    /// A request that has a key and no number: the only one of a client with this key for a name, so that it is recognised when it
+    /// comes again, like any other.
+    ///
+    /// ```
+    /// use tidemill_core::source::Request;
+    /// let request = Request::of_key("5bd07e1f");
+    /// assert!(Request::is_of_key(&request.client) && request == Request::of_key("5bd07e1f"));
+    /// assert!(!Request::is_of_key("agent-7"));
+    /// ```
+    pub fn of_key(key: &str) -> Request {
+        Request { client: format!("{OF_KEY}{key}"), sequence: 1 }
+    }
+
+    /// Whether a client of this name is made of the key of a request.
+    pub fn is_of_key(client: &str) -> bool {
+        client.starts_with(OF_KEY)
+    }
+}
+
 /// How far one part of a source was read, for example a file. Only the source knows what the bytes mean.
 ///
 /// ```

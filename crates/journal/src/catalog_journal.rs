@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tidemill_core::error::Cause;
 
-use crate::catalog_length;
 use crate::failure::failed;
 use crate::layout;
+use crate::lengths::catalog_length;
 use crate::log_reader::LogReader;
 use crate::medium::Medium;
 use crate::record_log::{LogSettings, NewRecord, RecordLog};
@@ -65,6 +65,7 @@ impl CatalogJournal {
         };
         let log = recovery::open(Arc::clone(&medium), settings, lock)?;
         catalog_length::check(&*medium, folder, log.end())?;
+        log.note_opening()?;
         Ok(CatalogJournal { log, folder: folder.to_owned() })
     }
 

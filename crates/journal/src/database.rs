@@ -5,6 +5,8 @@
 const DATABASE: &str = "the durable sources of a database, in the order of its cuts";
 /// What stands before and behind the name of a source that a query of a database reads.
 const STREAM: &str = "stream ";
+/// What stands before the name of a source that a pipeline reads.
+const SOURCE: &str = "source ";
 const OF_DATABASE: &str = " of the database";
 
 /// The description of the journal of a database with these sources, in the order of its cuts.
@@ -22,6 +24,19 @@ pub fn describe<'a>(sources: impl IntoIterator<Item = &'a str>) -> String {
 /// The sources that a description names, in the order of the cuts; `None`: it is not that of a database's journal.
 pub fn sources(description: &str) -> Option<Vec<&str>> {
     Some(description.strip_prefix(DATABASE)?.lines().filter(|name| !name.is_empty()).collect())
+}
+
+/// The sources that the description of a pipeline with this many sources names, in the order of its cuts; none if it does not.
+///
+/// ```
+/// use tidemill_journal::database::sources_of_pipeline;
+/// assert_eq!(sources_of_pipeline("event time of a: 't'\nsource a\nsink b\nSELECT 1", 1), ["a"]);
+/// assert!(sources_of_pipeline("SELECT 1", 1).is_empty());
+/// ```
+pub fn sources_of_pipeline(description: &str, sources: usize) -> Vec<&str> {
+    let lines = description.lines().skip_while(|line| !line.starts_with(SOURCE));
+    let names: Vec<&str> = lines.map_while(|line| line.strip_prefix(SOURCE)).take(sources).collect();
+    if names.len() == sources { names } else { Vec::new() }
 }
 
 /// The line of a query's description for a source of its database.

@@ -102,6 +102,11 @@ impl Medium for Disk {
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
+
+    fn machine_start(&self) -> Option<String> {
+        let start = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        Some(start.trim().to_owned()).filter(|start| !start.is_empty())
+    }
 }
 
 /// A file whose lock ends when it is dropped, and not only when it is closed: until it executes its program, a child process that

@@ -40,6 +40,9 @@ pub(crate) const RECORD_BYTES_MAX: u64 = 1 << 30;
 /// The longest name of a client.
 pub(crate) const CLIENT_BYTES_MAX: usize = 1024;
 
+/// Why a head cannot be read.
+pub(crate) const ENDS_WITHIN_HEAD: &str = "the file ends within the head of a record";
+
 const MARK: [u8; 4] = *b"TIDR";
 const NO_CLIENT: u32 = u32::MAX;
 const ZEROS: [u8; ALIGNMENT] = [0; ALIGNMENT];
@@ -122,7 +125,7 @@ fn encode_head(frame: &NewFrame, content_bytes: usize) -> Vec<u8> {
 
 /// Reads a head; `Ok(None)` if no record begins here. An error says why this cannot be a record.
 pub(crate) fn decode_head(bytes: &[u8]) -> Result<Option<FrameHead>, &'static str> {
-    let head = bytes.get(..HEAD_BYTES).ok_or("the file ends within the head of a record")?;
+    let head = bytes.get(..HEAD_BYTES).ok_or(ENDS_WITHIN_HEAD)?;
     if head == ZEROS {
         return Ok(None);
     }

@@ -192,6 +192,7 @@ impl Journal {
             clients_max: 1,
         };
         let log = recovery::open(self.medium.clone(), settings, self.lock.clone())?;
+        log.note_opening()?;
         Ok(cuts.insert(CutJournal::new(log)).clone())
     }
 

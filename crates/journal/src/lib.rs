@@ -5,6 +5,7 @@
 //! <folder>/journal                              what this is, and the version of the format
 //!          lock                                 held by the one process that runs the query
 //!          streams/<stream>/<position>.segment  rows, one Arrow IPC batch per record
+//!          streams/<stream>/opened              how far it was when it was last opened; so beside other segments
 //!          cuts/<cycle>.segment                 cuts
 //!          snapshots/<cycle>.snapshot           the state after a cycle
 //!          commits                              the last committed cycle of each sink
@@ -20,7 +21,6 @@
 //! Journals, cuts and definitions have the same format: segments of records with checksums. Numbers are little-endian.
 
 mod catalog_journal;
-mod catalog_length;
 mod clients;
 mod commits;
 mod current_query;
@@ -36,6 +36,7 @@ mod identity;
 pub mod inspect;
 mod journal;
 mod layout;
+mod lengths;
 mod log_reader;
 mod map;
 mod medium;

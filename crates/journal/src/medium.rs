@@ -37,6 +37,11 @@ pub trait Medium: Send + Sync {
     /// Locks a file, which is created if necessary, until the guard is dropped or the process ends. `None`: another
     /// process has it.
     fn lock(&self, path: &Path) -> io::Result<Option<LockGuard>>;
+
+    /// Which start of the machine this is; `None`: not known. Until the next one, what was written is there, synced or not.
+    fn machine_start(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Holds a lock until it is dropped.

@@ -10,6 +10,7 @@ use tidemill_core::source::{Request, SourceOffset};
 
 use crate::failure::failed;
 use crate::frame::{CLIENT_BYTES_MAX, NewFrame, RECORD_BYTES_MAX, encode_frame, frame_bytes};
+use crate::lengths::opening::{self, Opening};
 use crate::medium::{LockGuard, Medium};
 use crate::origins::{Origins, encode_offsets};
 use crate::progress::StreamProgress;
@@ -262,6 +263,12 @@ impl RecordLog {
                 self.close(cause);
             }
         }
+    }
+
+    /// Notes, durably, that the log was opened as it is now.
+    pub(crate) fn note_opening(&self) -> Result<(), Cause> {
+        let medium = &*self.shared.medium;
+        opening::write(medium, &self.settings.folder, &Opening::now(medium, self.end()))
     }
 
     pub(crate) fn count_bytes(&self) {

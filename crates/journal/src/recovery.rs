@@ -9,6 +9,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::fields::Malformed;
 
 use crate::failure::{damaged, failed, foreign};
+use crate::lengths::opening::{self, Opening};
 use crate::medium::{LockGuard, Medium};
 use crate::origins::Origins;
 use crate::progress::StreamProgress;
@@ -46,6 +47,7 @@ pub(crate) fn open(
     remove_unfinished(&*medium, folder)?;
     let names = medium.names(folder).map_err(|error| failed("list", folder, error))?;
     let positions = segment_positions(&names);
+    let opening = opening::read(&*medium, folder)?;
     let mut segments = Vec::with_capacity(positions.len());
     let mut recovered = match positions.split_last() {
         None => begin(&*medium, &settings)?,
@@ -53,9 +55,10 @@ pub(crate) fn open(
             for first in older {
                 segments.push(Arc::new(older_segment(&*medium, &settings, *first)?));
             }
-            recover(&*medium, &settings, *newest)?
+            recover(&*medium, &settings, *newest, &opening)?
         }
     };
+    opening.check(&*medium, folder, recovered.end, None)?;
     if !recovered.is_current {
         segments.extend(leave_old_segment(&*medium, &settings, &mut recovered)?);
     }
@@ -129,13 +132,17 @@ fn older_segment(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Res
     Ok(Segment::new(first, path, (head.bytes, identity_of(head.identity, settings)), length))
 }
 
-fn recover(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Result<Recovered, Cause> {
+fn recover(
+    medium: &dyn Medium,
+    settings: &LogSettings,
+    first: u64,
+    opening: &Opening,
+) -> Result<Recovered, Cause> {
     let (mut newest, bad) = Newest::read(medium, settings, first, u64::MAX)?;
     let torn_bytes = newest.scan.remains()?;
     if torn_bytes > 0 {
-        if let Some(witness) = newest.scan.witness_of_damage()? {
-            let reason = bad.unwrap_or("a record is missing");
-            let reason = format!("{reason}, although the record at byte {witness} says that it was synced");
+        let reason = newest.scan.damage(bad, opening.is_of_this_start(medium))?;
+        if let Some(reason) = reason {
             return Err(damaged(&newest.scan.path, newest.scan.offset, reason));
         }
         cut_off(&mut newest.tail, settings.segment_bytes)?;
@@ -217,6 +224,11 @@ pub(crate) fn cut_back(log: &mut RecordLog, end: u64) -> Result<(), Cause> {
 /// Removes the segments behind a position, newest first, and cuts off the records behind it.
 fn remove_behind(log: &mut RecordLog, end: u64) -> Result<(), Cause> {
     let medium = log.shared.medium.clone();
+    let opening = opening::read(&*medium, &log.settings.folder)?;
+    if opening.end > end {
+        // First, so that the shorter log is never taken for one that has lost its end.
+        opening::write(&*medium, &log.settings.folder, &Opening { end, ..opening })?;
+    }
     loop {
         let newest = log.shared.segments().last().cloned();
         let Some(newest) = newest.filter(|segment| segment.first > end) else { break };

@@ -8,12 +8,14 @@ use arrow_buffer::{Buffer, MutableBuffer};
 use tidemill_core::error::Cause;
 
 use crate::failure::failed;
-use crate::frame::{ALIGNMENT, FrameHead, HEAD_BYTES, decode_head};
+use crate::frame::{ALIGNMENT, ENDS_WITHIN_HEAD, FrameHead, HEAD_BYTES, decode_head};
 use crate::medium::MediumFile;
 use crate::segment::read_exactly;
 
 /// How much is examined at once behind the last record.
 const WINDOW_BYTES: usize = 64 << 10;
+
+const ENDS_WITHIN_RECORD: &str = "the file ends within a record";
 
 /// A record and its location.
 pub(crate) struct ScannedRecord {
@@ -91,13 +93,13 @@ impl Scan {
         }
         let head = match decode_head(&head) {
             Ok(Some(head)) if head.length as u64 <= rest => head,
-            Ok(Some(_)) => return Ok(Next::Bad("the file ends within a record")),
+            Ok(Some(_)) => return Ok(Next::Bad(ENDS_WITHIN_RECORD)),
             Ok(None) => return Ok(Next::End),
             Err(reason) => return Ok(Next::Bad(reason)),
         };
         let mut bytes = MutableBuffer::from_len_zeroed(head.length);
         if !self.is_read(&mut bytes, offset)? {
-            return Ok(Next::Bad("the file ends within a record"));
+            return Ok(Next::Bad(ENDS_WITHIN_RECORD));
         }
         if head.matches(&bytes) {
             Ok(Next::Record(ScannedRecord { head, offset, bytes: bytes.into() }))
@@ -106,10 +108,34 @@ impl Scan {
         }
     }
 
-    /// Looks behind the current offset for a record that was written when the missing part was already synced. If there
-    /// is one, the missing part is damage and not a write that a power failure cut short. Returns the offset of that
-    /// record.
-    pub(crate) fn witness_of_damage(&self) -> Result<Option<u64>, Cause> {
+    /// Why what is here, which is not a record, is damage and not a write that was cut short; `None`: it may be one. A power failure
+    /// takes only what was not synced. If there was none since the log was opened, only the last write can be cut short, and
+    /// its space is reserved before.
+    pub(crate) fn damage(
+        &self,
+        bad: Option<&'static str>,
+        is_uninterrupted: bool,
+    ) -> Result<Option<String>, Cause> {
+        let what = bad.unwrap_or("a record is missing");
+        let witness = self.witness_of_damage(is_uninterrupted)?;
+        Ok(match witness {
+            Some(witness) if is_uninterrupted => Some(format!(
+                "{what}, although the record at byte {witness} was written later, and the machine has not restarted \
+                 since"
+            )),
+            Some(witness) => {
+                Some(format!("{what}, although the record at byte {witness} says that it was synced"))
+            }
+            None if is_uninterrupted && matches!(bad, Some(ENDS_WITHIN_RECORD | ENDS_WITHIN_HEAD)) => {
+                Some(format!("{what}, which nothing but another program can have shortened"))
+            }
+            None => None,
+        })
+    }
+
+    /// Looks behind the current offset for a record that was written when the missing part was already synced, or simply later.
+    /// Returns the offset of that record.
+    fn witness_of_damage(&self, is_later_enough: bool) -> Result<Option<u64>, Cause> {
         let mut window = vec![0; WINDOW_BYTES];
         let mut at = self.offset;
         while at < self.length {
@@ -118,8 +144,8 @@ impl Scan {
             for offset in (0..length).step_by(ALIGNMENT) {
                 let Ok(Some(head)) = decode_head(&window[offset..length]) else { continue };
                 let offset = at + offset as u64;
-                let claims =
-                    offset > self.offset && head.start > self.position && head.synced > self.position;
+                let is_later = offset > self.offset && head.start > self.position;
+                let claims = is_later && (is_later_enough || head.synced > self.position);
                 if claims && matches!(self.record_at(offset)?, Next::Record(_)) {
                     return Ok(Some(offset));
                 }

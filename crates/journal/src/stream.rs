@@ -13,6 +13,7 @@ use tidemill_core::source::{Request, SourceOffset, SourceOffsets};
 
 use crate::failure::damaged;
 use crate::frame::FrameHead;
+use crate::lengths::opening;
 use crate::log_reader::LogReader;
 use crate::progress::StreamProgress;
 use crate::record_log::{NewRecord, RecordLog};
@@ -172,6 +173,39 @@ impl StreamWriter {
     /// If the disk fails, or no record ends there.
     pub fn discard_from(&mut self, position: u64) -> Result<(), Cause> {
         recovery::cut_back(&mut self.log, position)
+    }
+
+    /// Refuses a journal that has fewer rows than cuts name, up to `named`, if no loss of power can have taken them.
+    ///
+    /// # Errors
+    /// If the end of the journal is lost.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use tidemill_core::arrow::array::{Int64Array, RecordBatch};
+    /// # use tidemill_journal::{Disk, Journal, Medium as _, StreamSettings};
+    /// # let column = Arc::new(Int64Array::from(vec![7, 8])) as _;
+    /// # let rows = RecordBatch::try_from_iter([("value", column)])?;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let settings = StreamSettings::default();
+    /// let journal = Journal::open(folder.path())?;
+    /// journal.stream("numbers", rows.schema(), &settings)?.0.note_opening()?;
+    /// let (writer, _) = journal.stream("numbers", rows.schema(), &settings)?;
+    /// assert!(writer.check_end(0).is_ok());
+    /// assert_eq!(writer.check_end(2).is_err(), Disk.machine_start().is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn check_end(&self, named: u64) -> Result<(), Cause> {
+        let (medium, folder) = (&*self.log.shared.medium, &self.log.settings.folder);
+        opening::read(medium, folder)?.check(medium, folder, self.end(), Some(named))
+    }
+
+    /// Notes, durably, that the journal was opened as it is now: what cuts name and it lacks was found to be lost.
+    ///
+    /// # Errors
+    /// If the disk is full or fails.
+    pub fn note_opening(&self) -> Result<(), Cause> {
+        self.log.note_opening()
     }
 
     /// Checks that the files are still where they were created. [`StreamWriter::sync`] does so too.

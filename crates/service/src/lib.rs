@@ -43,6 +43,7 @@ pub use self::catalog::user::{Role, UnknownRole, User};
 pub use self::error::{Error, Refused};
 pub use self::gateway_process::serve_gateway;
 pub use self::gateways::{GatewayCommand, GatewaySettings, StatusTables};
+pub use self::lifecycle::recovery::begun_queries;
 pub use self::lifecycle::replacement::ReplacementOutcome;
 pub use self::runtime::Runtime;
 pub use self::runtime::cancellation::Cancellation;

@@ -27,6 +27,7 @@ mod store;
 mod text;
 mod translate;
 mod turns;
+pub mod value_text;
 
 pub use self::arguments::{Arguments, Value};
 pub use self::catalog::{

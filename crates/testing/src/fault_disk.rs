@@ -86,6 +86,8 @@ struct State {
     /// How many operations go well before the machine stands still.
     halts: Option<u64>,
     locks: BTreeMap<PathBuf, std::sync::Weak<()>>,
+    /// How often the machine has lost power.
+    power_losses: u64,
 }
 
 /// The disk; its clones are the same.
@@ -151,6 +153,7 @@ impl FaultDisk {
             now,
             changes,
             bytes_max,
+            power_losses: state.power_losses,
             ..State::default()
         })))
     }
@@ -197,6 +200,7 @@ impl FaultDisk {
             synced,
             now,
             bytes_max: usize::MAX,
+            power_losses: state.power_losses + 1,
             ..State::default()
         })))
     }
@@ -377,6 +381,10 @@ impl Medium for FaultDisk {
         let guard = Arc::new(());
         state.locks.insert(path.to_owned(), Arc::downgrade(&guard));
         Ok(Some(guard))
+    }
+
+    fn machine_start(&self) -> Option<String> {
+        Some(self.state().power_losses.to_string())
     }
 }
 

@@ -1,11 +1,13 @@
 //! Parts of a database that are missing: files that read well elsewhere name them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tidemill_engine::inspect::{self, Finding, FindingKind, Listing};
 use tidemill_engine::{Epoch, database};
+use tidemill_sql::Planner;
 
 use super::database::{Part, parts, sources};
+use crate::sql::CATALOGUE;
 
 /// That a file or folder is missing.
 pub(super) fn missing_part(path: &Path, reason: String) -> Finding {
@@ -37,7 +39,26 @@ pub(super) fn missing(journal: &Path) -> anyhow::Result<Vec<Finding>> {
             found.extend(of_query(&folder, &listing).unwrap_or_default());
         }
     }
+    found.extend(without_state(journal).unwrap_or_default());
     Ok(found)
+}
+
+/// Finds queries of which the catalogue says that they have begun, and that do not have their state.
+fn without_state(journal: &Path) -> anyhow::Result<Vec<Finding>> {
+    let journal = journal.canonicalize()?;
+    let Some(catalogue) = journal.parent().map(|above| above.join(CATALOGUE)) else { return Ok(Vec::new()) };
+    let begun = tidemill_service::begun_queries(&catalogue, &journal)?.into_iter();
+    let lacking = begun.filter(|(_, folder)| matches!(inspect::query(folder), Ok(None)));
+    // A query that is not durable keeps nothing.
+    let lacking = lacking.filter(|(name, _)| {
+        let query = tidemill_service::past_query(Planner::new(), (&catalogue, &journal), name);
+        query.is_ok_and(|(pipeline, _)| pipeline.journal().is_some())
+    });
+    let finding = |(name, folder): (String, PathBuf)| {
+        let reason = format!("the file is missing, although query '{name}' has begun");
+        missing_part(&folder.join("query"), reason)
+    };
+    Ok(lacking.map(finding).collect())
 }
 
 /// Finds files that a query of a database lacks.
@@ -50,7 +71,7 @@ fn of_query(folder: &Path, database: &Listing) -> anyhow::Result<Vec<Finding>> {
     for file in ["identity", "epoch"].into_iter().filter(|file| !names.is_empty() && is_missing(file)) {
         lacks(&folder.join(file), "the file is missing".to_owned());
     }
-    let snapshots = inspect::list(folder)?.snapshots;
+    let Listing { snapshots, commits, .. } = inspect::list(folder)?;
     let views = folder.join("views");
     let rows = views.read_dir().into_iter().flatten().filter_map(Result::ok);
     let has_rows = rows.into_iter().any(|entry| entry.path().extension().is_some_and(|kind| kind == "rows"));
@@ -63,9 +84,15 @@ fn of_query(folder: &Path, database: &Listing) -> anyhow::Result<Vec<Finding>> {
     if views.is_dir() && !has_rows && !snapshots.is_empty() {
         lacks(&views, "the rows that belong to the state of the query are missing".to_owned());
     }
-    if let Some(cycle) = snapshots.last().filter(|cycle| **cycle >= database.cuts.end && !names.is_empty()) {
+    let kept = snapshots.last().into_iter().chain(commits.values()).max();
+    if let Some(cycle) = kept.filter(|cycle| **cycle >= database.cuts.end && !names.is_empty()) {
         let end = database.cuts.end;
-        lacks(folder, format!("it has the state after cycle {cycle}, but cycles from {end} on are missing"));
+        lacks(folder, format!("it has what cycle {cycle} gave, but cycles from {end} on are missing"));
+    }
+    let resumes = snapshots.last().map_or(0, |cycle| cycle + 1);
+    if resumes < database.cuts.first && !names.is_empty() {
+        let first = database.cuts.first;
+        lacks(folder, format!("it continues with cycle {resumes}, but cycles before {first} are missing"));
     }
     let newest = snapshots.last().map(|cycle| inspect::snapshot(folder, *cycle)).transpose()?;
     for (index, name) in names.iter().enumerate() {

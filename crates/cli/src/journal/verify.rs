@@ -104,7 +104,7 @@ fn text_of(finding: &Finding) -> String {
     let (path, offset, reason) = (finding.path.display(), finding.offset, &finding.reason);
     let kind = match finding.kind {
         FindingKind::Damage => "damage",
-        FindingKind::TornEnd => "incomplete last record, which the next start cuts off",
+        FindingKind::TornEnd => "incomplete end, which the next start cuts off",
         FindingKind::Unused => "unused",
     };
     let place = match finding.kind {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::support::child::wait_until;
 use crate::support::served::{Served, has_psql};
 use crate::support::*;
-use tidemill_engine::inspect;
+use tidemill_engine::{Disk, Medium as _, inspect};
 use tidemill_testing::ports::free_port;
 use tidemill_testing::sender::Sender;
 
@@ -114,6 +114,8 @@ fn if_one_query_proves_that_the_end_of_a_journal_is_lost_none_runs_without_it() 
     fs::remove_dir_all(journal.join("query-behind")).unwrap();
     copy(&folder.join("behind"), &journal.join("query-behind"));
     cut_off(&newest(&journal.join("streams"), ".segment"), 8);
+    // As after a crash of the machine, which may take rows: nothing tells that somebody has cut them off.
+    fs::remove_file(newest(&journal.join("streams"), "opened")).unwrap();
 
     let server = Served::start(folder);
     let queries = server.psql("SHOW QUERIES");
@@ -125,6 +127,59 @@ fn if_one_query_proves_that_the_end_of_a_journal_is_lost_none_runs_without_it() 
     assert!(answer.contains("'behind' has no rows to read"), "{answer}");
     let started = server.psql("START MATERIALIZED VIEW behind");
     assert!(started.contains("which proves"), "{started}");
+}
+
+#[test]
+fn rows_that_were_cut_off_are_missed_although_no_query_has_kept_anything_of_them() {
+    if !has_psql() || Disk.machine_start().is_none() {
+        return;
+    }
+    let folder = folder_with(&[]);
+    let folder = folder.path();
+    let listen = free_port();
+    let views = "CREATE MATERIALIZED VIEW one AS SELECT count(*) AS n FROM events;
+                 CREATE MATERIALIZED VIEW other AS SELECT sum(n) AS n FROM events;
+                 CREATE MATERIALIZED VIEW apart AS SELECT count(*) AS n FROM sequence(count => 3)";
+    let mut server = Served::start(folder);
+    server.psql(&defined(listen, views).replace("20 ms", "1 hour"));
+    post(listen, "agent", 10);
+    wait_for(&server, "one", 10);
+    server.kill();
+    let streams = folder.join("tides/journal/streams");
+    let segment = newest(&streams, ".segment");
+    fs::copy(&segment, folder.join("whole")).unwrap();
+    let verify = |code: i32| ended(folder, &["journal", "verify", "tides"]).expect(code);
+    verify(0);
+    let refused = |how: &str| {
+        assert!(verify(3).stdout.contains("(damage)"), "{how}");
+        let mut server = Served::start(folder);
+        let queries = server.psql("SHOW QUERIES");
+        let line = |name: &str| queries.lines().find(|line| line.starts_with(name)).unwrap_or("").to_owned();
+        for query in ["one|failed", "other|failed"] {
+            assert!(
+                line(query).contains("restore the folder") || line(query).contains("Restore the folder"),
+                "{how}: {queries}"
+            );
+        }
+        assert!(!line("apart|").contains("failed"), "{how}: {queries}");
+        server.kill();
+    };
+    // The end of a record, and a whole record.
+    cut_off(&segment, 8);
+    refused("a part of a record");
+    fs::copy(folder.join("whole"), &segment).unwrap();
+    let mut text = fs::read(&segment).unwrap();
+    let last = text.windows(4).rposition(|mark| mark == b"TIDR").unwrap() - 52;
+    text[last..].fill(0);
+    fs::write(&segment, text).unwrap();
+    refused("a record");
+    assert!(verify(3).stdout.contains("the end of the journal is lost"));
+    // The remedy that the message names.
+    fs::remove_file(newest(&streams, "opened")).unwrap();
+    let mut server = Served::start(folder);
+    wait_for(&server, "one", 9);
+    server.kill();
+    verify(0);
 }
 
 #[test]

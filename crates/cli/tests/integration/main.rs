@@ -26,6 +26,7 @@ mod functions;
 mod gateways;
 mod guide;
 mod http;
+mod idempotent_posts;
 mod interruption;
 mod linear_road_server;
 mod live_sources;

@@ -31,6 +31,8 @@ use crate::web_pages::{is_of_this_machine, is_own};
 
 /// The longest name of a client in bytes.
 const CLIENT_BYTES_MAX: usize = 256;
+/// The longest key of a request.
+const KEY_BYTES_MAX: usize = 512;
 
 /// What all connections share.
 pub(super) struct Service {
@@ -133,7 +135,7 @@ impl Service {
             Ok(Err(_)) => Err(gone()),
             Err(_) => Err(Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "the rows were accepted, but are not safe yet; if they are sent again without a number, they \
+                "the rows were accepted, but are not safe yet; if they are sent again without a number or key, they \
                  may count twice",
             )),
         }
@@ -261,12 +263,12 @@ fn precision(query: &str) -> Result<Option<Precision>, Refusal> {
 fn numbered(headers: &HeaderMap) -> Result<Option<Numbered>, Refusal> {
     let bad = |text| Err(Refusal::new(StatusCode::BAD_REQUEST, text));
     let is_twice = |name: &&str| headers.get_all(*name).iter().count() > 1;
-    if ["x-tidemill-client", "x-tidemill-sequence"].iter().any(is_twice) {
-        return bad("X-Tidemill-Client and X-Tidemill-Sequence must be sent once each");
+    if ["x-tidemill-client", "x-tidemill-sequence", "idempotency-key"].iter().any(is_twice) {
+        return bad("X-Tidemill-Client, X-Tidemill-Sequence and Idempotency-Key must be sent once each");
     }
     let (client, sequence) = (headers.get("x-tidemill-client"), headers.get("x-tidemill-sequence"));
     let (client, sequence) = match (client, sequence) {
-        (None, None) => return Ok(None),
+        (None, None) => return of_key(headers),
         (Some(client), Some(sequence)) => (client.to_str().ok(), sequence.to_str().ok()),
         _ => return bad("X-Tidemill-Client and X-Tidemill-Sequence must be sent together"),
     };
@@ -275,6 +277,18 @@ fn numbered(headers: &HeaderMap) -> Result<Option<Numbered>, Refusal> {
         (Some(client), Some(sequence)) => Ok(Some(Numbered { client: client.to_owned(), sequence })),
         _ => {
             bad("X-Tidemill-Client must be 1 to 256 ASCII characters, and X-Tidemill-Sequence a whole number")
+        }
+    }
+}
+
+/// The request of a client that does not number them, if it has a key.
+fn of_key(headers: &HeaderMap) -> Result<Option<Numbered>, Refusal> {
+    let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
+    match key.to_str() {
+        Ok(key) if !key.is_empty() && key.len() <= KEY_BYTES_MAX => Ok(Some(Numbered::of_key(key))),
+        _ => {
+            let text = format!("Idempotency-Key must be 1 to {KEY_BYTES_MAX} ASCII characters");
+            Err(Refusal::new(StatusCode::BAD_REQUEST, text))
         }
     }
 }

@@ -236,10 +236,12 @@ fn open_journal(
         let committed = shared.lock().marks.get(index).map_or(0, |mark| mark.position);
         writer.discard_from(committed.max(writer.progress().first()))?;
     }
+    writer.check_end(named)?;
     if !writer.offsets().is_empty() {
         source.resume(writer.offsets())?;
     }
     let mark = shared.lock().mark_of(index, writer.progress().first()..writer.end())?;
+    writer.note_opening()?;
     let waits = durable.sync != SyncPolicy::Never;
     let place = (durable.stream.as_str(), log.in_cuts(index), waits);
     let of_source = SourceJournal::new(place, writer.progress(), (settings, schema), &reader);

@@ -66,6 +66,10 @@ pub(super) fn open(
     }
     let progress: Vec<_> = streams.iter().map(|(writer, _)| writer.progress()).collect();
     let cuts = journal.cuts()?;
+    let named = cuts.last().map_or_else(Vec::new, |cut| cut.positions);
+    for ((writer, _), named) in streams.iter().zip(named) {
+        writer.check_end(named)?;
+    }
     let names: Vec<String> = plan.sinks.iter().map(|sink| sink.name.clone()).collect();
     let description = Description::new(plan, sources, durability);
     let of_plan: Vec<String> = plan.sources.iter().map(|source| source.name.clone()).collect();
@@ -78,6 +82,7 @@ pub(super) fn open(
         streams: &progress,
     };
     let Recovery { resume, last, state, sinks, retention, mut recovered } = recoverer.recover(sinks)?;
+    streams.iter().try_for_each(|(writer, _)| writer.note_opening())?;
     // What this one releases, the other would need.
     if !journal.is_replacement() && journal.give_up_replacement()? {
         warn!("the query that was to replace this one is given up, because this one runs again");

@@ -6,8 +6,8 @@ use tidemill_core::error::Cause;
 
 use super::segment_walk::SegmentWalk;
 use super::{FindingKind, Verification};
-use crate::catalog_length;
 use crate::disk::Disk;
+use crate::lengths::catalog_length;
 use crate::segment::Content;
 
 /// The definitions in the folder of a catalogue, in order, up to what has been written at the time of reading. Nothing
@@ -55,7 +55,7 @@ pub fn definitions(folder: &Path) -> Result<Vec<Vec<u8>>, Cause> {
 /// ```
 pub fn verify_catalogue(folder: &Path) -> Result<Verification, Cause> {
     let mut verification = Verification::default();
-    verification.log(&Disk, &folder.join("definitions"), Content::Definitions)?;
+    verification.log(&Disk, &folder.join("definitions"), Content::Definitions, None)?;
     let length = catalog_length::path(folder);
     let is_read = verification.findings.iter().all(|finding| finding.kind != FindingKind::Damage);
     if is_read && let Err(cause) = definitions(folder) {

@@ -3,6 +3,7 @@
 
 mod definitions;
 mod later_cuts;
+mod named_positions;
 mod records;
 mod segment_walk;
 mod views;
@@ -18,12 +19,14 @@ use tidemill_core::fields::Fields;
 use crate::commits::CommitFile;
 use crate::current_query;
 use crate::cut_record::decode_cut;
+use crate::database;
 use crate::disk::Disk;
 use crate::epochs::{self, Epoch};
 use crate::failure::{damaged, failed};
 use crate::identity;
 use crate::journal;
 use crate::layout;
+use crate::lengths::opening::{self, Opening};
 use crate::medium::Medium;
 use crate::query;
 use crate::rows::{RowDecoder, decode_schema};
@@ -34,6 +37,7 @@ use crate::snapshots::{SnapshotFolder, StoredSnapshot};
 use crate::stream::Record;
 pub use definitions::{definitions, verify_catalogue};
 pub use later_cuts::{LaterCuts, cuts_from};
+use named_positions::named_positions;
 pub use records::Records;
 use segment_walk::SegmentWalk;
 pub use views::{ViewVerification, verify_views};
@@ -206,8 +210,11 @@ pub fn verify_on(medium: &dyn Medium, folder: &Path) -> Result<Verification, Cau
     refuse_others(medium, folder)?;
     let mut verification = Verification::default();
     let streams = layout::streams(folder);
+    // First, because a query that runs meanwhile logs no cut before its rows.
+    let named = named_positions(medium, folder).unwrap_or_default();
     for name in sorted_names(medium, &streams)? {
-        verification.log(medium, &streams.join(name), Content::Rows)?;
+        let of_stream = layout::stream_of(&name).and_then(|stream| named.get(&stream)).copied();
+        verification.log(medium, &streams.join(name), Content::Rows, of_stream)?;
     }
     for own in current_query::query_folders(medium, folder)? {
         verification.query(medium, &own)?;
@@ -238,7 +245,8 @@ fn refuse_others(medium: &dyn Medium, folder: &Path) -> Result<(), Cause> {
 impl Verification {
     /// What belongs to one query.
     fn query(&mut self, medium: &dyn Medium, own: &Path) -> Result<(), Cause> {
-        self.log(medium, &layout::cuts(own), Content::Cuts)?;
+        let named = self.named_cycles(medium, own)?;
+        self.log(medium, &layout::cuts(own), Content::Cuts, named)?;
         for cycle in snapshot_cycles(medium, own)? {
             self.snapshots += 1;
             let path = SnapshotFolder::path_in(&layout::snapshots(own), cycle);
@@ -264,49 +272,114 @@ impl Verification {
         Ok(())
     }
 
+    /// One past the last cycle that a query with cuts of its own has kept something of.
+    fn named_cycles(&self, medium: &dyn Medium, own: &Path) -> Result<Option<u64>, Cause> {
+        let description = query::read(medium, &layout::query(own)).ok().flatten().unwrap_or_default();
+        if database::sources_of_query(&description).next().is_some() {
+            return Ok(None);
+        }
+        let commits = CommitFile::read_on(medium, &layout::commits(own)).unwrap_or_default();
+        let newest = snapshot_cycles(medium, own)?.last().copied();
+        Ok(newest.into_iter().chain(commits.into_values()).max().map(|cycle| cycle + 1))
+    }
+
     fn find_all(&mut self, files: impl IntoIterator<Item = (PathBuf, Option<Cause>)>) {
         let wrong = files.into_iter().filter_map(|(path, cause)| Some((path, cause?)));
         wrong.for_each(|(path, cause)| self.find(&path, 0, cause.to_string()));
     }
 
-    fn log(&mut self, medium: &dyn Medium, folder: &Path, content: Content) -> Result<(), Cause> {
+    /// Reads a log, whose last position others name, if it is known.
+    fn log(
+        &mut self,
+        medium: &dyn Medium,
+        folder: &Path,
+        content: Content,
+        named: Option<u64>,
+    ) -> Result<(), Cause> {
+        let opening = opening::read(medium, folder).unwrap_or_else(|cause| {
+            self.find(&opening::path(folder), 0, cause.to_string());
+            Opening::default()
+        });
+        let is_uninterrupted = opening.is_of_this_start(medium);
         let firsts = segments(medium, folder)?;
+        let mut end = None;
         for (at, first) in firsts.iter().enumerate() {
             let path = folder.join(segment_name(*first));
             let next = firsts.get(at + 1).copied();
             match open_segment(medium, folder, *first) {
-                Ok((head, scan)) => self.segment(head, scan, next, content),
+                Ok((head, scan)) => end = self.segment(head, scan, next, (content, is_uninterrupted)),
                 // It was removed since the folder was listed.
                 Err(_) if !segments(medium, folder)?.contains(first) => continue,
                 Err(cause) => self.find(&path, 0, cause.to_string()),
             }
         }
+        if firsts.is_empty() && named.is_some_and(|named| named > 0) {
+            // A log has its first segment before it has a record.
+            let named = named.unwrap_or_default();
+            self.find(folder, 0, format!("it is empty, but other files name its positions up to {named}"));
+        } else if let Some(end) = end.or(firsts.is_empty().then_some(0)) {
+            self.end(medium, folder, (end, named), &opening);
+        }
         Ok(())
     }
 
-    fn segment(&mut self, head: SegmentHead, mut scan: Scan, next: Option<u64>, content: Content) {
+    /// Whether a log ends where it must.
+    fn end(
+        &mut self,
+        medium: &dyn Medium,
+        folder: &Path,
+        (end, named): (u64, Option<u64>),
+        opening: &Opening,
+    ) {
+        if let Err(cause) = opening.check(medium, folder, end, named) {
+            self.find(folder, 0, cause.to_string());
+        } else if let Some(named) = named.filter(|named| *named > end) {
+            let reason = format!(
+                "it has the positions up to {end}, but other files name {named}: a power failure has taken what was \
+                 not synced"
+            );
+            let (path, kind) = (folder.to_owned(), FindingKind::TornEnd);
+            self.findings.push(Finding { path, offset: 0, reason, kind });
+        }
+    }
+
+    /// Reads a segment; returns where it ends, if it can be read.
+    fn segment(
+        &mut self,
+        head: SegmentHead,
+        mut scan: Scan,
+        next: Option<u64>,
+        (content, is_uninterrupted): (Content, bool),
+    ) -> Option<u64> {
         let decoder = (content == Content::Rows).then(|| decoder_of(&head));
         let decoder = match decoder.transpose() {
             Ok(decoder) => decoder,
-            Err(reason) => return self.find(&scan.path, 0, reason),
+            Err(reason) => {
+                self.find(&scan.path, 0, reason);
+                return None;
+            }
         };
         let end = loop {
             match scan.next() {
                 Ok(Next::Record(found)) => self.record(&scan.path, &found, (content, decoder.as_ref())),
                 Ok(Next::End) => break None,
-                Ok(Next::Bad(reason)) => break Some(reason.to_owned()),
-                Err(cause) => return self.find(&scan.path, scan.offset, cause.to_string()),
+                Ok(Next::Bad(reason)) => break Some(reason),
+                Err(cause) => {
+                    self.find(&scan.path, scan.offset, cause.to_string());
+                    return None;
+                }
             }
         };
         match (end, next) {
-            (Some(reason), Some(_)) => self.find(&scan.path, scan.offset, reason),
-            (reason, None) => self.newest_end(&scan, reason),
+            (Some(reason), Some(_)) => self.find(&scan.path, scan.offset, reason.to_owned()),
+            (_, None) => self.newest_end(&mut scan, is_uninterrupted),
             (None, Some(next)) if next != scan.position => {
                 let reason = format!("positions {} to {next} are missing", scan.position);
                 self.find(&scan.path, scan.offset, reason);
             }
             (None, Some(_)) => {}
         }
+        Some(scan.position)
     }
 
     fn record(
@@ -332,17 +405,18 @@ impl Verification {
     }
 
     /// The end of the newest segment: a write that was cut short or is in progress, or damage.
-    fn newest_end(&mut self, scan: &Scan, reason: Option<String>) {
-        if reason.is_none() && scan.remains().is_ok_and(|bytes| bytes == 0) {
-            return;
-        }
-        let reason = reason.unwrap_or_else(|| "a record is missing".to_owned());
-        let (reason, kind) = match scan.witness_of_damage() {
-            Ok(None) => (reason, FindingKind::TornEnd),
-            Ok(Some(witness)) => {
-                let text = format!("{reason}, although the record at byte {witness} says that it was synced");
-                (text, FindingKind::Damage)
-            }
+    fn newest_end(&mut self, scan: &mut Scan, is_uninterrupted: bool) {
+        // A query that runs may have written it to its end meanwhile.
+        let bad = match scan.peek() {
+            Ok(Next::Record(_)) => return,
+            Ok(Next::Bad(reason)) => Some(reason),
+            Ok(Next::End) if scan.remains().is_ok_and(|bytes| bytes == 0) => return,
+            Ok(Next::End) => None,
+            Err(cause) => return self.find(&scan.path, scan.offset, cause.to_string()),
+        };
+        let (reason, kind) = match scan.damage(bad, is_uninterrupted) {
+            Ok(None) => (bad.unwrap_or("a record is missing").to_owned(), FindingKind::TornEnd),
+            Ok(Some(damage)) => (damage, FindingKind::Damage),
             Err(cause) => (cause.to_string(), FindingKind::Damage),
         };
         let (path, offset) = (scan.path.clone(), scan.offset);

@@ -4,6 +4,7 @@ mod concurrent;
 mod damage;
 mod hostile;
 mod limits;
+mod lost_end;
 mod offsets;
 mod parts;
 mod power_loss;

@@ -8,7 +8,7 @@ mod filling;
 mod garbage;
 pub(super) mod gateway_lifecycle;
 pub(super) mod query_lifecycle;
-mod recovery;
+pub(crate) mod recovery;
 mod refused;
 pub(super) mod replacement;
 mod starting;

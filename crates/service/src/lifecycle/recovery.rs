@@ -1,7 +1,7 @@
 //! Brings back what a catalogue's log says.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tidemill_engine::{Cause, DatabaseClock, RING_BYTES_MAX, inspect};
 use tidemill_sql::{Definition, GatewayPlace, Pipeline, Planner, Settings, StatementKind, parse};
@@ -14,7 +14,7 @@ use crate::lifecycle::filling::needs_filling;
 use crate::lifecycle::starting::NewQuery;
 use crate::runtime::query::Identity;
 use crate::runtime::query_at_gateways::QueryAtGateways;
-use crate::runtime::query_folder::folder_in;
+use crate::runtime::query_folder::{folder_in, is_query_folder};
 use crate::{QueryState, Runtime};
 
 impl Runtime {
@@ -121,25 +121,14 @@ impl Runtime {
         let (mut definitions, mut started, mut users) = (Vec::new(), Starts::default(), Users::new());
         let mut not_started = BTreeMap::new();
         for record in log.read()? {
+            started.note(&record);
             match record {
-                CatalogRecord::Definition(definition) => {
-                    started.end_with(&definition);
+                CatalogRecord::Definition(definition) | CatalogRecord::Replaced(definition, _) => {
                     definitions.push(definition);
                 }
-                CatalogRecord::Started(query) => {
-                    not_started.remove(&query.name);
-                    started.add(query, true);
-                }
-                CatalogRecord::NotStarted(name, why) => {
-                    started.queries.remove(&name);
-                    not_started.insert(name, why);
-                }
-                CatalogRecord::Replaced(definition, query) => {
-                    definitions.push(definition);
-                    started.add(query, false);
-                }
-                CatalogRecord::Ended(name) => drop(started.queries.remove(&name)),
-                CatalogRecord::Stopped(name) => started.stop(&name),
+                CatalogRecord::Started(query) => drop(not_started.remove(&query.name)),
+                CatalogRecord::NotStarted(name, why) => drop(not_started.insert(name, why)),
+                CatalogRecord::Ended(_) | CatalogRecord::Stopped(_) => {}
                 CatalogRecord::User(user) => drop(users.insert(user.name.clone(), user)),
                 CatalogRecord::UserDropped(name) => drop(users.remove(&name)),
             }
@@ -280,7 +269,47 @@ struct LastStart {
     is_begun: bool,
 }
 
+/// Returns the queries of a database that have begun and have not ended, each with its folder.
+///
+/// # Errors
+/// If there is no catalogue, or it is damaged.
+///
+/// ```
+/// # use tidemill_service::begun_queries;
+/// let folder = tempfile::tempdir()?;
+/// let error = begun_queries(&folder.path().join("catalogue"), folder.path()).unwrap_err();
+/// assert!(error.to_string().contains("has no catalogue"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn begun_queries(catalogue: &Path, journal: &Path) -> Result<Vec<(String, PathBuf)>, Cause> {
+    let mut starts = Starts::default();
+    for bytes in inspect::definitions(catalogue)? {
+        CatalogRecord::decode(&bytes).iter().for_each(|record| starts.note(record));
+    }
+    let begun = starts.queries.into_values().filter(|start| start.is_begun).map(|start| {
+        let settings = Settings::decode(&start.query.settings, &Settings::default())?;
+        let folder = settings.journal.filter(|folder| is_query_folder(folder));
+        let name = folder.as_deref().and_then(Path::file_name);
+        Ok(name.map(|name| (start.query.name, journal.join(name))))
+    });
+    begun.filter_map(Result::transpose).collect()
+}
+
 impl Starts {
+    /// What a record of the log says of a query.
+    fn note(&mut self, record: &CatalogRecord) {
+        match record {
+            CatalogRecord::Definition(definition) => self.end_with(definition),
+            CatalogRecord::Started(query) => self.add(query.clone(), true),
+            CatalogRecord::Replaced(_, query) => self.add(query.clone(), false),
+            CatalogRecord::NotStarted(name, _) | CatalogRecord::Ended(name) => {
+                drop(self.queries.remove(name));
+            }
+            CatalogRecord::Stopped(name) => self.stop(name),
+            CatalogRecord::User(_) | CatalogRecord::UserDropped(_) => {}
+        }
+    }
+
     fn add(&mut self, query: StartedQuery, is_begun: bool) {
         self.turns += 1;
         let name = query.name.clone();

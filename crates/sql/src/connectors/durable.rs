@@ -42,7 +42,7 @@ pub(super) const OPTIONS: &[OptionDefinition] = &[
         "clients_max",
         OptionKind::Integer { least: 1, most: 10_000_000 },
         OptionDefault::Value("10000"),
-        "how many senders' last request numbers are remembered",
+        "how many senders' last request numbers are remembered, and beside them how many idempotency keys",
     )
     .only_with("durable"),
 ];

@@ -187,7 +187,10 @@ const VALUE_BYTES_MAX: usize = 1000;
 pub(crate) fn describe(reason: &str, rows: &RecordBatch) -> String {
     use datafusion::arrow::util::display::array_value_to_string;
     let schema = rows.schema();
-    let shown = schema.fields().iter().zip(rows.columns()).take(8).map(|(field, column)| {
+    // Those of our own, which no query can name.
+    let of_user =
+        schema.fields().iter().zip(rows.columns()).filter(|(field, _)| !field.name().starts_with('$'));
+    let shown = of_user.take(8).map(|(field, column)| {
         let value = array_value_to_string(column, 0).unwrap_or_default();
         if value.len() > VALUE_BYTES_MAX {
             let beginning = &value[..value.floor_char_boundary(VALUE_BYTES_MAX)];

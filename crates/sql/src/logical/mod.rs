@@ -23,8 +23,10 @@ mod totals;
 mod unary;
 
 pub(crate) use batch::{for_batch, with_distinct_keys};
+pub(crate) use casts::rounded_casts::rounded_for;
 pub(crate) use casts::text_casts::{is_read as is_read_of_text, values_of_texts};
 pub(crate) use casts::time_casts::check_numbers;
+pub(crate) use casts::value_texts::texts;
 pub(crate) use clock_conditions::{check_clock_conditions, check_clock_filters};
 pub(crate) use datafusion_repairs::equal_keys::batch_rules;
 pub(crate) use datafusion_repairs::floats::{as_key, with_one_nan_in};

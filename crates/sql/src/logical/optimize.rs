@@ -23,7 +23,7 @@ use super::casts::rounded_casts::with_rounded_casts;
 use super::casts::text_casts::with_texts_read;
 use super::casts::time_casts::with_time_casts;
 use super::casts::untyped_texts::with_values;
-use super::casts::value_texts::with_texts;
+use super::casts::value_texts::{with_texts, with_texts_joined};
 use super::datafusion_repairs::absent_rows::with_absent_rows;
 use super::datafusion_repairs::arithmetic::{with_checks, without_checks};
 use super::datafusion_repairs::constant_in::with_constants_compared;
@@ -90,7 +90,7 @@ fn by_rules(
 
 /// Casts compared or combined expressions to common types.
 pub(super) fn coerce(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-    let plan = with_rounded_casts(with_values(with_absent_rows(plan)?)?)?;
+    let plan = with_rounded_casts(with_values(with_texts_joined(with_absent_rows(plan)?)?)?)?;
     let plan = with_times(with_decimals_compared(with_lengths_compared(with_exact_durations(
         with_times_read(without_useless_orders(plan)?)?,
     )?)?)?)?;

@@ -10,7 +10,7 @@ use datafusion::common::DataFusionError;
 use tidemill_engine::Cause;
 
 use crate::expressions::compiled::plain;
-use crate::logical::{check_numbers, is_read_of_text, values_of_texts};
+use crate::logical::{check_numbers, is_read_of_text, rounded_for, texts, values_of_texts};
 
 /// The rows with all columns of a source: column `i` becomes that of number `places[i]`, and those without a place are NULL.
 ///
@@ -57,6 +57,13 @@ fn cast_to_column(column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Data
     check_numbers(column.data_type(), wanted)?;
     if column.data_type().is_string() && is_read_of_text(wanted) {
         return values_of_texts(column, wanted, false);
+    }
+    if wanted.is_string() {
+        return Ok(cast_with_options(&texts(column)?, wanted, &CastOptions::default())?);
+    }
+    let column = &rounded_for(column, wanted)?;
+    if column.data_type() == wanted {
+        return Ok(Arc::clone(column));
     }
     let options = CastOptions { safe: false, format_options: FormatOptions::default() };
     Ok(cast_with_options(column, wanted, &options)?)

@@ -1,5 +1,7 @@
 //! Rewords the planner's sentences in plain language.
 
+use std::borrow::Cow;
+
 use datafusion::arrow::temporal_conversions::timestamp_ns_to_datetime;
 use datafusion::error::DataFusionError;
 
@@ -233,8 +235,22 @@ pub(crate) fn types_do_not_fit(text: &str) -> Option<Wording> {
 pub(crate) fn plain_sentence(text: &str) -> String {
     match misplaced(text) {
         Some((message, hint)) => format!("{message}; {hint}"),
-        None => without_nodes(&plain_values(text)),
+        None => without_nodes(&plain_values(&with_patterns(text))),
     }
+}
+
+/// An error about a regular expression in one line. The parser of these draws the expression with marks below it.
+fn with_patterns(text: &str) -> Cow<'_, str> {
+    let Some((before, drawn)) = text.split_once("regex parse error:") else { return Cow::Borrowed(text) };
+    let Some((drawn, reason)) = drawn.rsplit_once("error: ") else { return Cow::Borrowed(text) };
+    let (reason, rest) = reason.split_once('\n').unwrap_or((reason, ""));
+    let before = before.trim_end_matches(['~', '\n']);
+    let before = before.strip_suffix("Syntax(").unwrap_or(before);
+    let before = before.strip_suffix("Regular expression did not compile: ").unwrap_or(before);
+    let before = before.strip_suffix("Compute error: ").unwrap_or(before);
+    let rest = rest.trim_start_matches(['~', '\n', ')']);
+    let pattern = drawn.trim_start_matches('\n').lines().next().unwrap_or_default().trim_start();
+    Cow::Owned(format!("{before}'{pattern}' is not a regular expression: {reason}{rest}"))
 }
 
 fn unknown(text: &str) -> Wording {
@@ -265,7 +281,7 @@ fn clean(text: &str) -> String {
     while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
         text = rest.trim();
     }
-    text.trim_end_matches('.').to_owned()
+    with_patterns(text).trim_end_matches('.').to_owned()
 }
 
 /// `Int64(1)` as `1`, `Utf8("a")` as `"a"`, and times and intervals in SQL notation.

@@ -4,10 +4,12 @@ use tidemill_engine::arrow::array::Array;
 use tidemill_engine::arrow::array::cast::AsArray;
 use tidemill_engine::arrow::array::types::*;
 use tidemill_engine::arrow::schema::DataType;
+use tidemill_sql::value_text as text;
+use tidemill_sql::value_text::calendar::{MICROS_PER_DAY, micros};
 
-use super::calendar::{DAYS_TO_2000, MICROS_PER_DAY, micros};
 use super::column::Kind;
-use super::{numeric, text};
+use super::days::DAYS_TO_2000;
+use super::numeric;
 
 /// Writes a value that is there; whether it could be written.
 pub(super) fn write(kind: Kind, array: &dyn Array, row: usize, bytes: &mut Vec<u8>) -> bool {

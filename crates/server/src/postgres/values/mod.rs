@@ -1,11 +1,10 @@
 //! Values as clients know them: types, texts, bytes.
 
 mod binary;
-mod calendar;
 mod column;
+mod days;
 mod numeric;
 mod parameter;
-mod text;
 
 pub(crate) use self::column::{
     Column, INT2VECTOR, Kind, MODIFIER_HEAD, TYPES, columns, digits_of, type_modifier,
@@ -14,6 +13,7 @@ pub(crate) use self::parameter::{kind_of_parameter, parameter, type_of_parameter
 
 use tidemill_engine::arrow::array::{Array, ArrayRef};
 use tidemill_engine::arrow::schema::DataType;
+use tidemill_sql::value_text;
 
 /// Writes a value in the format of its column; whether there is one.
 pub(crate) fn write_value(column: &Column, array: &ArrayRef, row: usize, bytes: &mut Vec<u8>) -> bool {
@@ -23,8 +23,8 @@ pub(crate) fn write_value(column: &Column, array: &ArrayRef, row: usize, bytes: 
     if column.is_binary {
         binary::write(column.kind, array.as_ref(), row, bytes)
     } else if column.kind == Kind::Int2Vector {
-        text::write_vector(array.as_ref(), row, bytes)
+        value_text::write_vector(array.as_ref(), row, bytes)
     } else {
-        text::write(array.as_ref(), row, bytes)
+        value_text::write(array.as_ref(), row, bytes)
     }
 }

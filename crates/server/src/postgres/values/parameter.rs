@@ -1,9 +1,10 @@
 //! Values of parameters, from what clients send.
 
+use tidemill_sql::value_text::calendar::{date, time, timestamp};
 use tidemill_sql::{Parameter, ParameterType, list_items, list_text};
 
-use super::calendar::{DAYS_TO_2000, date, since_1970, time, timestamp};
 use super::column::Kind;
+use super::days::{DAYS_TO_2000, since_1970};
 use super::numeric;
 
 const PAIRS: [(ParameterType, Kind); 14] = [
@@ -152,10 +153,10 @@ fn from_binary(kind: ParameterType, value: &[u8]) -> Option<String> {
             let (date, is_before) = date(i64::from(i32_at(value)?) + DAYS_TO_2000);
             if is_before { return None } else { date }
         }
-        ParameterType::Time => time(i64_at(value).filter(|micros| (0..86_400_000_000).contains(micros))?),
+        ParameterType::Time => time(i64_at(value).filter(|micros| (0..86_400_000_000).contains(micros))?, 0),
         ParameterType::Timestamp | ParameterType::TimestampWithTimeZone => {
             let is_with_zone = kind == ParameterType::TimestampWithTimeZone;
-            let text = timestamp(since_1970(i64_at(value)?), if is_with_zone { "+00" } else { "" });
+            let text = timestamp(since_1970(i64_at(value)?), 0, if is_with_zone { "+00" } else { "" });
             if text.ends_with("BC") { return None } else { text }
         }
         ParameterType::Interval => {

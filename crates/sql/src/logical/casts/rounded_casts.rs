@@ -1,11 +1,13 @@
 //! Casts of numbers to whole numbers, and `round`, as in PostgreSQL: decimals and numbers that are written out are rounded half away from
-//! zero, floating-point numbers half to even. DataFusion (55.2) cuts in casts, and rounds both half away from zero.
+//! zero, floating-point numbers half to even. DataFusion (55.2) cuts in casts, and rounds both half away from zero. A floating-point number
+//! becomes a decimal by its significant digits, as in PostgreSQL, and not by its bits.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::array::types::{Decimal128Type, Float32Type, Float64Type};
-use datafusion::arrow::array::{ArrayRef, AsArray};
+use datafusion::arrow::array::{ArrayRef, AsArray, StringArray};
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, FieldRef};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, exec_err};
@@ -15,6 +17,7 @@ use datafusion::logical_expr::{
     Signature, TryCast, Volatility,
 };
 
+use crate::logical::casts::text_casts::values_of_texts;
 use crate::logical::datafusion_repairs::arithmetic::rewrite;
 use crate::logical::datafusion_repairs::floats::written_decimal;
 use crate::logical::expression_type::type_of;
@@ -29,6 +32,11 @@ pub(crate) fn with_rounded_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
                 if field.data_type().is_integer() =>
             {
                 round(expr, schema)
+            }
+            Expr::Cast(Cast { expr, field })
+                if matches!(field.data_type(), DataType::Decimal128(..)) && is_float(expr, schema) =>
+            {
+                as_digits(expr)
             }
             Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "round" => {
                 match args.as_mut_slice() {
@@ -49,9 +57,84 @@ pub(crate) fn with_rounded_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
     })
 }
 
+fn is_float(number: &Expr, schema: &DFSchema) -> bool {
+    matches!(type_of(number, schema), Ok(DataType::Float32 | DataType::Float64))
+}
+
+/// Makes a floating-point number the text of its significant digits, which is then read as a decimal: `1.005` is 1.01 with two digits,
+/// although the nearest floating-point number is a little less. Returns whether it is none that is written out.
+fn as_digits(number: &mut Expr) -> bool {
+    if as_written(number) {
+        return true;
+    }
+    let digits = SignificantDigits { signature: Signature::any(1, Volatility::Immutable) };
+    *number = ScalarUDF::new_from_impl(digits).call(vec![std::mem::take(number)]);
+    true
+}
+
+/// The digits of a floating-point number that every decimal of this many digits keeps: 15, or 6 of a REAL. Queries cannot name it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct SignificantDigits {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for SignificantDigits {
+    fn name(&self) -> &str {
+        "significant digits of"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// The argument's display, because it determines column names.
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        Ok(arguments[0].schema_name().to_string())
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(result_field(self.name(), DataType::Utf8, &arguments))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        applied(&args, significant_digits)
+    }
+}
+
+fn significant_digits(numbers: &ArrayRef) -> Result<ArrayRef> {
+    let digits = match numbers.data_type() {
+        DataType::Float32 => f32::DIGITS,
+        _ => f64::DIGITS,
+    };
+    let numbers = cast(numbers, &DataType::Float64)?;
+    let text = |number: f64| format!("{number:.*e}", digits as usize - 1);
+    let texts = numbers.as_primitive::<Float64Type>().iter().map(|number| number.map(text));
+    Ok(Arc::new(texts.collect::<StringArray>()))
+}
+
 /// Makes a number that is written out a decimal.
 fn as_written(number: &mut Expr) -> bool {
     written_decimal(number).map(|decimal| *number = decimal).is_some()
+}
+
+/// Numbers that are to become whole numbers or decimals, rounded first as in a cast; other values as they are.
+pub(crate) fn rounded_for(numbers: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+    match (numbers.data_type(), wanted) {
+        (DataType::Float32 | DataType::Float64, DataType::Decimal128(..)) => {
+            values_of_texts(&significant_digits(numbers)?, wanted, false)
+        }
+        (given @ (DataType::Float32 | DataType::Float64), wanted) if wanted.is_integer() => {
+            values(numbers, given)
+        }
+        (DataType::Decimal128(digits, scale), wanted) if *scale > 0 && wanted.is_integer() => {
+            values(numbers, &whole(*digits, *scale))
+        }
+        _ => Ok(Arc::clone(numbers)),
+    }
 }
 
 /// Rounds a number that may have a fraction. Returns whether it may.
@@ -101,11 +184,7 @@ impl ScalarUDFImpl for Rounded {
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         match arguments {
             // One digit more: 9.9 becomes 10.
-            [DataType::Decimal128(digits, scale)] => {
-                let whole =
-                    (i16::from(*digits) - i16::from(*scale) + 1).clamp(1, DECIMAL128_MAX_PRECISION.into());
-                Ok(DataType::Decimal128(whole as u8, 0))
-            }
+            [DataType::Decimal128(digits, scale)] => Ok(whole(*digits, *scale)),
             [number @ (DataType::Float32 | DataType::Float64)] => Ok(number.clone()),
             other => exec_err!("{other:?} is not a number with a fraction"),
         }
@@ -120,6 +199,12 @@ impl ScalarUDFImpl for Rounded {
         let result = args.return_field.data_type();
         applied(&args, |numbers| values(numbers, result))
     }
+}
+
+/// The type of a decimal that is rounded.
+fn whole(digits: u8, scale: i8) -> DataType {
+    let whole = (i16::from(digits) - i16::from(scale) + 1).clamp(1, DECIMAL128_MAX_PRECISION.into());
+    DataType::Decimal128(whole as u8, 0)
 }
 
 fn values(numbers: &ArrayRef, result: &DataType) -> Result<ArrayRef> {

@@ -49,6 +49,7 @@ fn is_time(data_type: &DataType) -> bool {
             | DataType::Date64
             | DataType::Time32(_)
             | DataType::Time64(_)
+            | DataType::Interval(_)
     )
 }
 
@@ -67,12 +68,16 @@ pub(crate) fn check_numbers(given: &DataType, wanted: &DataType) -> Result<()> {
             DataType::Time32(_) | DataType::Time64(_) => {
                 "write CAST(to_timestamp_seconds(n) AS TIME) for seconds since midnight"
             }
+            DataType::Interval(_) => "write n * INTERVAL '1 second', with the unit that the number counts",
             _ => {
                 "write to_timestamp_seconds(n), to_timestamp_millis(n), to_timestamp_micros(n) or \
                  to_timestamp_nanos(n), whichever the number counts"
             }
         };
-        return Err(refuse(format!("a number ({given_name}) is not a {wanted_name}"), way_out));
+        return Err(refuse(
+            format!("a number ({given_name}) is not {} {wanted_name}", article(&wanted_name)),
+            way_out,
+        ));
     }
     // DataFusion subtracts times of day as numbers.
     if matches!(given, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64) && is_number(wanted) {
@@ -82,6 +87,10 @@ pub(crate) fn check_numbers(given: &DataType, wanted: &DataType) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+fn article(name: &str) -> &'static str {
+    if name.starts_with('I') { "an" } else { "a" }
 }
 
 fn type_name(data_type: &DataType) -> String {

@@ -23,12 +23,82 @@ pub(crate) const WRITTEN_NUMBER: &str = "written number";
 /// Functions that give one of their arguments, or compare them.
 const COMPARING: &[&str] = &["coalesce", "greatest", "least", "nullif", "nvl", "ifnull"];
 
+/// Functions that join the texts of their arguments.
+const JOINING: &[&str] = &["concat", "concat_ws"];
+
 /// Keeps the text of each such number that something is computed from.
 pub(crate) fn keep(node: &mut impl Node) {
     let _ = walk_expressions_mut(node, |expression| {
+        each_text(expression, &mut write_as_text);
         each_operand(expression, &mut |operand| keep_text(operand, false));
         ControlFlow::<()>::Continue(())
     });
+}
+
+/// The parts of an expression that become texts.
+fn each_text(expression: &mut ast::Expr, call: &mut dyn FnMut(&mut ast::Expr)) {
+    match expression {
+        ast::Expr::Cast { expr, data_type: ast::DataType::Text | ast::DataType::Varchar(_), .. } => {
+            call(expr)
+        }
+        ast::Expr::BinaryOp { left, op: ast::BinaryOperator::StringConcat, right } => {
+            [left, right].into_iter().for_each(|side| call(side));
+        }
+        ast::Expr::Function(function) => {
+            let name = function.name.to_string().to_lowercase();
+            if let (true, ast::FunctionArguments::List(list)) =
+                (JOINING.contains(&name.as_str()), &mut function.args)
+            {
+                for argument in &mut list.args {
+                    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) = argument {
+                        call(argument);
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Makes a number with a fraction the text that it has: `1.50` has two digits behind the point, which a floating-point number would lose.
+fn write_as_text(operand: &mut ast::Expr) {
+    let text = match operand {
+        ast::Expr::Nested(inner) => return write_as_text(inner),
+        ast::Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
+            number_text(expr).map(|text| if is_zero(&text) { text } else { format!("-{text}") })
+        }
+        ref number => number_text(number),
+    };
+    if let Some(text) = text {
+        *operand = ast::Expr::value(Value::SingleQuotedString(text));
+    }
+}
+
+fn is_zero(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'0' | b'.'))
+}
+
+/// The text of a number that is written with a fraction or an exponent, without an exponent: `1.5e2` is `150`.
+fn number_text(number: &ast::Expr) -> Option<String> {
+    let ast::Expr::Value(ast::ValueWithSpan { value: Value::Number(text, _), span: _ }) = number else {
+        return None;
+    };
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let (digits, exponent) = ([whole, fraction].concat(), exponent.parse::<i32>().ok()?);
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && !digits.is_empty();
+    let is_whole = !text.contains(['.', 'e', 'E']);
+    if !is_plain || is_whole || exponent.abs() > i32::from(DECIMAL128_MAX_PRECISION) {
+        return None;
+    }
+    // Where the point is in the digits.
+    let point = whole.len() as i32 + exponent;
+    let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or_default());
+    let digits = format!("{}{digits}{}", zeros(-point), zeros(point - digits.len() as i32));
+    let (whole, fraction) = digits.split_at(point.max(0) as usize);
+    let whole = whole.trim_start_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    Some(if fraction.is_empty() { whole.to_owned() } else { format!("{whole}.{fraction}") })
 }
 
 /// The parts of an expression that may stand beside a decimal, or become one.

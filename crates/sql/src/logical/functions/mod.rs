@@ -1,5 +1,6 @@
 //! The functions that queries may call: DataFusion's, a few of our own, and the user's.
 
+pub(super) mod byte_parts;
 pub(super) mod calls;
 pub(super) mod degrees;
 pub(super) mod edit_distance;
@@ -8,13 +9,12 @@ pub(crate) mod fourier;
 pub(super) mod fourier_functions;
 pub(super) mod hop_starts;
 pub(super) mod json;
+pub(super) mod list_functions;
 pub(super) mod matched_groups;
 pub(super) mod place_functions;
 pub(super) mod plain_function;
 pub(super) mod region_functions;
-pub(super) mod removed_items;
 pub(super) mod split_texts;
-
 pub(super) mod times;
 pub(super) mod type_names_of_values;
 pub(super) mod vectors;
@@ -102,6 +102,13 @@ impl Default for Functions {
         for function in SessionStateDefaults::default_scalar_functions() {
             let function = match function.name() {
                 "levenshtein" => Arc::new(edit_distance::levenshtein(&function)),
+                "character_length" | "octet_length" => Arc::new(byte_parts::length_of(&function)),
+                "substr" => {
+                    let function = Arc::new(byte_parts::part_of(&function));
+                    functions.planners.insert(0, Arc::new(byte_parts::Substring(Arc::clone(&function))));
+                    function
+                }
+                "array_length" => Arc::new(list_functions::length_of(function.as_ref().clone())),
                 _ => function,
             };
             functions.add_bounded(function);
@@ -155,7 +162,7 @@ impl Functions {
             }
         }
         if let Some(function) = self.scalar.get("array_remove_all").cloned() {
-            self.add_scalar(Arc::new(removed_items::removing(function.as_ref().clone())));
+            self.add_scalar(Arc::new(list_functions::removing(function.as_ref().clone())));
         }
         for (name, meant) in OTHER_NAMES {
             if let Some(function) = self.scalar.get(meant).cloned() {

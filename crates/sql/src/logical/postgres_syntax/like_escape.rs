@@ -1,6 +1,7 @@
 //! `LIKE ... ESCAPE 'c'` as the same pattern with backslashes, the only escape that the evaluation knows. A backslash there escapes `%`,
 //! `_` and itself; before anything else it is a letter.
 
+use datafusion::common::{Result, plan_err};
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Value,
     ValueWithSpan,
@@ -12,17 +13,20 @@ use super::syntax::ident;
 const ESCAPED: char = '\u{1}';
 
 /// Gives a `LIKE` its pattern with backslashes instead of another escape character, or none.
-pub(crate) fn translate(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) {
-    let Some(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = escape else { return };
+///
+/// # Errors
+/// If a pattern ends with the escape character, which then escapes nothing.
+pub(crate) fn translate(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) -> Result<()> {
+    let Some(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = escape else { return Ok(()) };
     let mut letters = text.chars();
-    let (escaping, None) = (letters.next(), letters.next()) else { return };
+    let (escaping, None) = (letters.next(), letters.next()) else { return Ok(()) };
     if escaping == Some('\\') {
-        return;
+        return Ok(());
     }
     let mut translated = std::mem::replace(pattern, Expr::value(Value::Null));
     translated = match translated {
         Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => {
-            literal(with_backslashes(&text, escaping))
+            literal(with_backslashes(&text, escaping)?)
         }
         mut translated => {
             for (from, to) in replacements(escaping) {
@@ -32,10 +36,11 @@ pub(crate) fn translate(pattern: &mut Expr, escape: &mut Option<ValueWithSpan>) 
         }
     };
     (*pattern, *escape) = (translated, None);
+    Ok(())
 }
 
 /// A pattern, letter by letter. What cannot be escaped is itself.
-fn with_backslashes(pattern: &str, escaping: Option<char>) -> String {
+fn with_backslashes(pattern: &str, escaping: Option<char>) -> Result<String> {
     let mut translated = String::with_capacity(pattern.len());
     let mut letters = pattern.chars();
     let plain = |translated: &mut String, letter: char| match letter {
@@ -50,10 +55,14 @@ fn with_backslashes(pattern: &str, escaping: Option<char>) -> String {
         match letters.next() {
             Some(escaped @ ('%' | '_')) => translated.extend(['\\', escaped]),
             Some(escaped) => plain(&mut translated, escaped),
-            None => plain(&mut translated, letter),
+            None => {
+                return plan_err!(
+                    "the LIKE pattern '{pattern}' ends with its escape character `{letter}`; write it twice for itself"
+                );
+            }
         }
     }
-    translated
+    Ok(translated)
 }
 
 /// The replacements in a pattern that is computed, in their order.
@@ -127,6 +136,9 @@ mod tests {
                 assert_eq!(rows.column(0).as_boolean().value(0), expected, "{query}");
             }
         }
+        let query = "SELECT 'abc' LIKE 'a%' ESCAPE '%' AS is_like";
+        let error = Planner::new().execute(&divide(query, "test").unwrap()[0].read().unwrap()).err().unwrap();
+        assert!(error.to_string().contains("ends with its escape character"), "{error}");
         // Only a constant pattern can have an escape before a letter that needs none.
         let query = "SELECT 'ab' LIKE 'a/b' ESCAPE '/' AS is_like";
         let statement = divide(query, "test").unwrap()[0].read().unwrap();

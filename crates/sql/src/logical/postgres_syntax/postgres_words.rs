@@ -145,7 +145,7 @@ fn translated(expression: &mut Expr) -> Result<()> {
         Expr::IsDistinctFrom(left, right) => *expression = operator(left, DISTINCT, right),
         Expr::IsNotDistinctFrom(left, right) => *expression = operator(left, NOT_DISTINCT, right),
         Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
-            like_escape::translate(pattern, escape_char);
+            like_escape::translate(pattern, escape_char)?;
         }
         Expr::SimilarTo { negated, expr, pattern, escape_char } => {
             let escape = match escape_char.as_ref().map(|escape| &escape.value) {

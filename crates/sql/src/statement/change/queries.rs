@@ -1,8 +1,9 @@
 //! The queries of a change: which rows it is about, and what becomes of them.
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Expr, Ident, ObjectName, SelectItem, SetExpr, Statement as Parsed,
-    TableWithJoins, UpdateTableFromKind,
+    self, Assignment, AssignmentTarget, CastKind, Expr, Ident, ObjectName, SelectItem, SetExpr,
+    Statement as Parsed, TableWithJoins, UnaryOperator, UpdateTableFromKind, Value, ValueWithSpan,
 };
 
 use super::conflict::conflict_assignments;
@@ -14,6 +15,26 @@ use crate::statement::calls::normal;
 use crate::statement::parameters::whole_values::parameter;
 use crate::statement::{Statement, StatementKind};
 use crate::text::Problem;
+
+/// Casts a number that is written out to the type of its column where it would be another one as a floating-point number: `2.5` is 3,
+/// and the text of `1.50` is `1.50`.
+fn cast_number(value: &mut Expr, column: &DataType) {
+    let wanted = match column {
+        column if column.is_integer() => ast::DataType::BigInt(None),
+        column if column.is_string() => ast::DataType::Text,
+        _ => return,
+    };
+    let mut number = &*value;
+    while let Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } = number {
+        number = inner;
+    }
+    let is_fraction = matches!(number, Expr::Value(ValueWithSpan { value: Value::Number(text, _), .. })
+        if text.contains('.'));
+    if is_fraction {
+        let expr = Box::new(std::mem::replace(value, null()));
+        *value = Expr::Cast { kind: CastKind::Cast, expr, data_type: wanted, array: false, format: None };
+    }
+}
 
 impl TableChange {
     /// The rows that an `INSERT` brings, and the columns that they have; `None`: one row of defaults.
@@ -41,6 +62,7 @@ impl TableChange {
                     if is_default(value) {
                         *value = table.defaults[*column].clone().unwrap_or_else(null);
                     }
+                    cast_number(value, table.columns.field(*column).data_type());
                 }
             }
         }

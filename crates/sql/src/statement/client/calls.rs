@@ -182,13 +182,12 @@ fn meant(function: &Function) -> Option<Expr> {
         }
         "array_lower" => {
             given.truncate(1);
-            Some(cast(call("least", vec![number(1), call("array_length", given)]), DataType::BigInt(None)))
+            // An empty list has no first item.
+            let first = call("least", vec![number(1), call("array_length", given)]);
+            Some(cast(call("nullif", vec![first, number(0)]), DataType::BigInt(None)))
         }
         "format" => format::concatenated(given),
-        "array_upper" => {
-            given.truncate(1);
-            Some(cast(call("array_length", given), DataType::BigInt(None)))
-        }
+        "array_upper" => Some(cast(call("array_length", given), DataType::BigInt(None))),
         "pg_relation_size"
         | "pg_table_size"
         | "pg_total_relation_size"

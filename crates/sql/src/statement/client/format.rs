@@ -27,11 +27,12 @@ pub(super) fn concatenated(given: Vec<Expr>) -> Option<Expr> {
             continue;
         }
         pieces.push(literal(&std::mem::take(&mut plain)));
-        let value = cast(given.next()?, DataType::Varchar(None));
+        let value = given.next()?;
+        let text = |value| cast(value, DataType::Varchar(None));
         pieces.push(match function {
             's' => value,
-            'I' => call("quote_ident", vec![value]),
-            'L' => call("quote_nullable", vec![value]),
+            'I' => call("quote_ident", vec![text(value)]),
+            'L' => call("quote_nullable", vec![text(value)]),
             _ => return None,
         });
     }
@@ -51,7 +52,7 @@ mod tests {
 
     #[test]
     fn each_part_is_a_piece_of_the_text() {
-        let expected = "concat('', '', quote_ident(CAST(a AS VARCHAR)), '.', CAST(b AS VARCHAR), ' 5%')";
+        let expected = "concat('', '', quote_ident(CAST(a AS VARCHAR)), '.', b, ' 5%')";
         assert_eq!(text("%I.%s 5%%", &["a", "b"]).as_deref(), Some(expected));
         assert_eq!(text("", &[]).as_deref(), Some("concat('', '')"));
     }

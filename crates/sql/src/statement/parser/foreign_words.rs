@@ -121,6 +121,7 @@ pub(super) const FOREIGN_WORDS: &[ForeignWords] = &[
     words("READ_JSON (*)", "name the file in FROM: FROM {1}"),
     words("READ_JSON_AUTO (*)", "name the file in FROM: FROM {1}"),
     words("ISFINITE (*)", "all times are finite; write isnan({1}) for numbers that are none"),
+    words("DIV", "write a / b: whole numbers are divided without a rest"),
     words("DIV ( _ , _ )", "write {1} / {2}: whole numbers are divided without a rest"),
     words("GROUP_CONCAT ( _ )", "write string_agg({1}, ',')"),
     words("STRFTIME (*)", "write to_char({1}, 'YYYY-MM-DD HH24:MI:SS')"),

@@ -76,6 +76,11 @@ fn split_place(text: &str) -> (&str, Option<(u64, u64)>) {
 }
 
 fn reword(text: &str, script: &Script, end: Span) -> String {
+    if let Some(token) = text.strip_prefix("No infix parser for token ") {
+        // `Word(Word { value: "DIV", quote_style: None, keyword: DIV })`
+        let word = token.split('"').nth(1).unwrap_or(token);
+        return format!("`{word}` is not an operator");
+    }
     let parts = text.strip_prefix("Expected: ").or_else(|| text.strip_prefix("Expected "));
     let Some((expected, found)) = parts.and_then(|text| text.rsplit_once(", found: ")) else {
         return lower_first(text.trim_end_matches('.'));

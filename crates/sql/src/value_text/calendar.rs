@@ -1,13 +1,12 @@
 //! Dates and times: days and microseconds, and how they are written.
 
-use tidemill_engine::arrow::schema::TimeUnit;
+use datafusion::arrow::datatypes::TimeUnit;
 
-/// The days from 1 January 1970 to 1 January 2000, from which PostgreSQL counts.
-pub(super) const DAYS_TO_2000: i64 = 10_957;
-pub(super) const MICROS_PER_DAY: i64 = 86_400_000_000;
+/// The microseconds of a day.
+pub const MICROS_PER_DAY: i64 = 86_400_000_000;
 
-/// Microseconds of a number of units; what is finer is cut off, towards the past.
-pub(super) fn micros(value: i64, unit: &TimeUnit) -> i64 {
+/// Returns the microseconds of a number of units; what is finer is cut off, towards the past.
+pub fn micros(value: i64, unit: &TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => value.saturating_mul(1_000_000),
         TimeUnit::Millisecond => value.saturating_mul(1_000),
@@ -16,33 +15,38 @@ pub(super) fn micros(value: i64, unit: &TimeUnit) -> i64 {
     }
 }
 
-/// A day as `2026-11-22`. Years before the first one end with ` BC`, which is for the caller to write.
-pub(super) fn date(days: i64) -> (String, bool) {
+/// Returns a day as `2026-11-22`. Years before the first one end with ` BC`, which is for the caller to write.
+pub fn date(days: i64) -> (String, bool) {
     let (year, month, day) = civil(days);
     let is_before = year <= 0;
     let year = if is_before { 1 - year } else { year };
     (format!("{year:04}-{month:02}-{day:02}"), is_before)
 }
 
-/// A time of day as `17:05:00.25`, without the zeros at the end.
-pub(super) fn time(micros: i64) -> String {
-    let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
+/// Returns the nanoseconds of a number of units that [`micros`] cuts off.
+pub fn finer(value: i64, unit: &TimeUnit) -> i64 {
+    if *unit == TimeUnit::Nanosecond { value.rem_euclid(1_000) } else { 0 }
+}
+
+/// Returns a time of day as `17:05:00.25`, without the zeros at the end; `finer` is its nanoseconds beside the microseconds.
+pub fn time(micros: i64, finer: i64) -> String {
+    let (seconds, fraction) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) * 1_000 + finer);
     let time = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
     match fraction {
         0 => time,
-        fraction => format!("{time}.{}", format!("{fraction:06}").trim_end_matches('0')),
+        fraction => format!("{time}.{}", format!("{fraction:09}").trim_end_matches('0')),
     }
 }
 
-/// A point in time as `2026-11-22 17:05:00.25`, with `zone` behind the time.
-pub(super) fn timestamp(micros: i64, zone: &str) -> String {
+/// Returns a point in time as `2026-11-22 17:05:00.25`, with `zone` behind the time.
+pub fn timestamp(micros: i64, finer: i64, zone: &str) -> String {
     let (date, is_before) = date(micros.div_euclid(MICROS_PER_DAY));
-    let time = time(micros.rem_euclid(MICROS_PER_DAY));
+    let time = time(micros.rem_euclid(MICROS_PER_DAY), finer);
     format!("{date} {time}{zone}{}", if is_before { " BC" } else { "" })
 }
 
-/// An interval as PostgreSQL writes it: `1 year 2 mons -3 days 04:05:06.7`.
-pub(super) fn interval(months: i64, days: i64, micros: i64) -> String {
+/// Returns an interval as PostgreSQL writes it: `1 year 2 mons -3 days 04:05:06.7`.
+pub fn interval(months: i64, days: i64, micros: i64, finer: i64) -> String {
     let mut parts = Vec::new();
     let mut was_negative = false;
     for (count, unit) in [(months / 12, "year"), (months % 12, "mon"), (days, "day")] {
@@ -53,13 +57,18 @@ pub(super) fn interval(months: i64, days: i64, micros: i64) -> String {
             was_negative = count < 0;
         }
     }
-    if micros != 0 || parts.is_empty() {
+    if micros != 0 || finer != 0 || parts.is_empty() {
+        // Of a negative number, `finer` is what is missing from the next microsecond.
+        let (size, rest) = match (micros, finer) {
+            (..0, 1..) => (micros.saturating_add(1).saturating_abs(), 1_000 - finer),
+            _ => (micros.saturating_abs(), finer),
+        };
         let sign = match micros {
             ..0 => "-",
             _ if was_negative => "+",
             _ => "",
         };
-        parts.push(format!("{sign}{}", time(micros.saturating_abs())));
+        parts.push(format!("{sign}{}", time(size, rest)));
     }
     parts.join(" ")
 }
@@ -76,11 +85,6 @@ fn civil(days: i64) -> (i64, i64, i64) {
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     (year, month, day)
-}
-
-/// The days since 1970 of a date, and the microseconds of a time of day, from what PostgreSQL counts from 2000.
-pub(super) fn since_1970(micros_since_2000: i64) -> i64 {
-    micros_since_2000.saturating_add(DAYS_TO_2000 * MICROS_PER_DAY)
 }
 
 #[cfg(test)]
@@ -115,11 +119,14 @@ mod tests {
 
     #[test]
     fn times_are_written_as_postgresql_writes_them() {
-        assert_eq!(timestamp(-1, "+00"), "1969-12-31 23:59:59.999999+00");
-        assert_eq!(timestamp(1_500_000, ""), "1970-01-01 00:00:01.5");
-        assert_eq!(interval(14, -3, 14_706_700_000), "1 year 2 mons -3 days +04:05:06.7");
-        assert_eq!(interval(0, 0, 0), "00:00:00");
-        assert_eq!(interval(0, 0, -1_000_000), "-00:00:01");
-        assert_eq!(interval(-1, 1, 0), "-1 mons +1 day");
+        assert_eq!(timestamp(-1, 0, "+00"), "1969-12-31 23:59:59.999999+00");
+        assert_eq!(timestamp(1_500_000, 0, ""), "1970-01-01 00:00:01.5");
+        assert_eq!(interval(14, -3, 14_706_700_000, 0), "1 year 2 mons -3 days +04:05:06.7");
+        assert_eq!(interval(0, 0, 0, 0), "00:00:00");
+        assert_eq!(interval(0, 0, -1, 999), "-00:00:00.000000001");
+        assert_eq!(interval(0, 0, -2, 500), "-00:00:00.0000015");
+        assert_eq!(time(1, 5), "00:00:00.000001005");
+        assert_eq!(interval(0, 0, -1_000_000, 0), "-00:00:01");
+        assert_eq!(interval(-1, 1, 0, 0), "-1 mons +1 day");
     }
 }

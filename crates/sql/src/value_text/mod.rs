@@ -1,16 +1,18 @@
-//! Values as text, as PostgreSQL writes them.
+//! Values as text, as PostgreSQL writes them: the one text that a value of a type has, over the protocol of PostgreSQL and wherever a
+//! query makes a text of it.
 
-use tidemill_engine::arrow::array::cast::AsArray;
-use tidemill_engine::arrow::array::temporal_conversions::as_datetime_with_timezone;
-use tidemill_engine::arrow::array::timezone::Tz;
-use tidemill_engine::arrow::array::types::*;
-use tidemill_engine::arrow::array::{Array, ArrayRef};
-use tidemill_engine::arrow::schema::{DataType, IntervalUnit, TimeUnit};
+pub mod calendar;
 
-use super::calendar::{MICROS_PER_DAY, date, interval, micros, time, timestamp};
+use datafusion::arrow::array::timezone::Tz;
+use datafusion::arrow::array::types::*;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use datafusion::arrow::temporal_conversions::as_datetime_with_timezone;
 
-/// Writes a value that is there; whether it could be written.
-pub(super) fn write(array: &dyn Array, row: usize, bytes: &mut Vec<u8>) -> bool {
+use self::calendar::{MICROS_PER_DAY, date, interval, micros, time, timestamp};
+
+/// Writes a value that is there; returns whether it could be written.
+pub fn write(array: &dyn Array, row: usize, bytes: &mut Vec<u8>) -> bool {
     match array.data_type() {
         DataType::Utf8 => bytes.extend(array.as_string::<i32>().value(row).bytes()),
         DataType::LargeUtf8 => bytes.extend(array.as_string::<i64>().value(row).bytes()),
@@ -23,8 +25,23 @@ pub(super) fn write(array: &dyn Array, row: usize, bytes: &mut Vec<u8>) -> bool 
     true
 }
 
-/// A value that is there as text; `None` if it has a type without values.
-pub(super) fn text(array: &dyn Array, row: usize) -> Option<String> {
+/// Returns the text of a value that is there, with microseconds, which are all that clients of PostgreSQL read; `None` if it has a type without values.
+///
+/// ```
+/// use tidemill_engine::arrow::array::Float64Array;
+/// assert_eq!(tidemill_sql::value_text::text(&Float64Array::from(vec![1e20]), 0).as_deref(), Some("1e+20"));
+/// ```
+pub fn text(array: &dyn Array, row: usize) -> Option<String> {
+    text_of(array, row, false)
+}
+
+/// Returns the text of a value that is there, with its nanoseconds; `None` if it has a type without values.
+pub(crate) fn exact_text(array: &dyn Array, row: usize) -> Option<String> {
+    text_of(array, row, true)
+}
+
+fn text_of(array: &dyn Array, row: usize, is_exact: bool) -> Option<String> {
+    let finer = |value: i64, unit: &TimeUnit| if is_exact { calendar::finer(value, unit) } else { 0 };
     macro_rules! number {
         ($kind:ty) => {
             array.as_primitive::<$kind>().value(row).to_string()
@@ -62,30 +79,57 @@ pub(super) fn text(array: &dyn Array, row: usize) -> Option<String> {
             let (date, is_before) = date(days(array, row)?);
             date + if is_before { " BC" } else { "" }
         }
-        DataType::Time32(_) | DataType::Time64(_) => time(time_of_day(array, row)?),
-        DataType::Timestamp(unit, None) => timestamp(micros(instant(array, row, unit)?, unit), ""),
-        DataType::Timestamp(unit, Some(zone)) => local_time(micros(instant(array, row, unit)?, unit), zone),
+        DataType::Time32(_) | DataType::Time64(_) => {
+            let nanos = match array.data_type() {
+                DataType::Time64(unit @ TimeUnit::Nanosecond) => {
+                    finer(array.as_primitive::<Time64NanosecondType>().value(row), unit)
+                }
+                _ => 0,
+            };
+            time(time_of_day(array, row)?, nanos)
+        }
+        DataType::Timestamp(unit, zone) => {
+            let instant = instant(array, row, unit)?;
+            let (micros, nanos) = (micros(instant, unit), finer(instant, unit));
+            match zone {
+                None => timestamp(micros, nanos, ""),
+                Some(zone) => local_time(micros, nanos, zone),
+            }
+        }
         DataType::Interval(_) | DataType::Duration(_) => {
             let (months, days, micros) = span(array, row)?;
-            interval(months.into(), days.into(), micros)
+            let nanos = match array.data_type() {
+                DataType::Interval(IntervalUnit::MonthDayNano) => {
+                    let value = array.as_primitive::<IntervalMonthDayNanoType>().value(row);
+                    finer(value.nanoseconds, &TimeUnit::Nanosecond)
+                }
+                DataType::Duration(unit @ TimeUnit::Nanosecond) => {
+                    finer(array.as_primitive::<DurationNanosecondType>().value(row), unit)
+                }
+                _ => 0,
+            };
+            interval(months.into(), days.into(), micros, nanos)
         }
-        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => list(&items(array, row)?),
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
+            list(&items(array, row)?, is_exact)
+        }
         DataType::Struct(_) => {
             let columns = array.as_struct().columns().iter();
-            let values = columns.map(|column| element(column.as_ref(), row, "", &['(', ')', ',', '"', '\\']));
+            let values = columns
+                .map(|column| element((column.as_ref(), row), "", &['(', ')', ',', '"', '\\'], is_exact));
             format!("({})", values.collect::<Vec<_>>().join(","))
         }
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             let key = *dictionary.normalized_keys().get(row)?;
-            text(dictionary.values().as_ref(), key)?
+            text_of(dictionary.values().as_ref(), key, is_exact)?
         }
         _ => return None,
     })
 }
 
 /// A point in time as a clock in this zone shows it: `2026-07-01 00:30:00+02`. UTC where the zone is not known.
-fn local_time(utc_micros: i64, zone: &str) -> String {
+fn local_time(utc_micros: i64, finer: i64, zone: &str) -> String {
     let local = zone.parse::<Tz>().ok();
     let local =
         local.and_then(|zone| as_datetime_with_timezone::<TimestampMicrosecondType>(utc_micros, zone));
@@ -99,11 +143,11 @@ fn local_time(utc_micros: i64, zone: &str) -> String {
     if seconds % 60 != 0 {
         offset.push_str(&format!(":{:02}", seconds % 60));
     }
-    timestamp(local_micros, &offset)
+    timestamp(local_micros, finer, &offset)
 }
 
-/// The items of the list that is a value.
-pub(super) fn items(array: &dyn Array, row: usize) -> Option<ArrayRef> {
+/// Returns the items of the list that is a value; `None`: it is not a list.
+pub fn items(array: &dyn Array, row: usize) -> Option<ArrayRef> {
     Some(match array.data_type() {
         DataType::List(_) => array.as_list::<i32>().value(row),
         DataType::LargeList(_) => array.as_list::<i64>().value(row),
@@ -113,7 +157,7 @@ pub(super) fn items(array: &dyn Array, row: usize) -> Option<ArrayRef> {
 }
 
 /// Writes an `int2vector`: `1 2`.
-pub(super) fn write_vector(array: &dyn Array, row: usize, bytes: &mut Vec<u8>) -> bool {
+pub fn write_vector(array: &dyn Array, row: usize, bytes: &mut Vec<u8>) -> bool {
     let Some(items) = items(array, row) else { return false };
     let numbers = (0..items.len()).filter_map(|item| text(items.as_ref(), item));
     bytes.extend(numbers.collect::<Vec<_>>().join(" ").bytes());
@@ -121,21 +165,21 @@ pub(super) fn write_vector(array: &dyn Array, row: usize, bytes: &mut Vec<u8>) -
 }
 
 /// The items of a list: `{1,2,NULL}`.
-fn list(items: &ArrayRef) -> String {
+fn list(items: &ArrayRef, is_exact: bool) -> String {
     let special = ['{', '}', ',', '"', '\\'];
-    let items = (0..items.len()).map(|row| element(items.as_ref(), row, "NULL", &special));
+    let items = (0..items.len()).map(|row| element((items.as_ref(), row), "NULL", &special, is_exact));
     format!("{{{}}}", items.collect::<Vec<_>>().join(","))
 }
 
 /// A value in a list or a row, in quotes if it needs them.
-fn element(array: &dyn Array, row: usize, null: &str, special: &[char]) -> String {
+fn element((array, row): (&dyn Array, usize), null: &str, special: &[char], is_exact: bool) -> String {
     // Around a value without quotes, readers leave out all of these.
     let is_special =
         |char: char| special.contains(&char) || matches!(char, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c');
-    if array.is_null(row) {
+    if array.is_null(row) || *array.data_type() == DataType::Null {
         return null.to_owned();
     }
-    let text = text(array, row).unwrap_or_default();
+    let text = text_of(array, row, is_exact).unwrap_or_default();
     let is_list =
         matches!(array.data_type(), DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
     let is_plain = !text.is_empty() && !text.contains(is_special) && !text.eq_ignore_ascii_case("null");
@@ -146,7 +190,8 @@ fn element(array: &dyn Array, row: usize, null: &str, special: &[char]) -> Strin
     }
 }
 
-pub(super) fn binary(array: &dyn Array, row: usize) -> Option<&[u8]> {
+/// Returns the bytes of a value; `None`: it has none.
+pub fn binary(array: &dyn Array, row: usize) -> Option<&[u8]> {
     Some(match array.data_type() {
         DataType::Binary => array.as_binary::<i32>().value(row),
         DataType::LargeBinary => array.as_binary::<i64>().value(row),
@@ -161,8 +206,8 @@ fn hexadecimal(bytes: &[u8]) -> String {
     std::iter::once("\\x".to_owned()).chain(digits).collect()
 }
 
-/// Days since 1970.
-pub(super) fn days(array: &dyn Array, row: usize) -> Option<i64> {
+/// Returns the days of a date since 1970; `None`: it is not a date.
+pub fn days(array: &dyn Array, row: usize) -> Option<i64> {
     Some(match array.data_type() {
         DataType::Date32 => array.as_primitive::<Date32Type>().value(row).into(),
         DataType::Date64 => array.as_primitive::<Date64Type>().value(row).div_euclid(86_400_000),
@@ -170,8 +215,8 @@ pub(super) fn days(array: &dyn Array, row: usize) -> Option<i64> {
     })
 }
 
-/// Microseconds since midnight.
-pub(super) fn time_of_day(array: &dyn Array, row: usize) -> Option<i64> {
+/// Returns the microseconds since midnight; `None`: it is not a time of day.
+pub fn time_of_day(array: &dyn Array, row: usize) -> Option<i64> {
     let (value, unit) = match array.data_type() {
         DataType::Time32(unit @ TimeUnit::Second) => {
             (array.as_primitive::<Time32SecondType>().value(row).into(), unit)
@@ -186,8 +231,8 @@ pub(super) fn time_of_day(array: &dyn Array, row: usize) -> Option<i64> {
     Some(micros(value, unit))
 }
 
-/// A point in time, in its unit since 1970.
-pub(super) fn instant(array: &dyn Array, row: usize, unit: &TimeUnit) -> Option<i64> {
+/// Returns a point in time, in its unit since 1970; `None`: it is none of that unit.
+pub fn instant(array: &dyn Array, row: usize, unit: &TimeUnit) -> Option<i64> {
     Some(match unit {
         TimeUnit::Second => array.as_primitive::<TimestampSecondType>().value(row),
         TimeUnit::Millisecond => array.as_primitive::<TimestampMillisecondType>().value(row),
@@ -196,8 +241,8 @@ pub(super) fn instant(array: &dyn Array, row: usize, unit: &TimeUnit) -> Option<
     })
 }
 
-/// An interval in months, days and microseconds.
-pub(super) fn span(array: &dyn Array, row: usize) -> Option<(i32, i32, i64)> {
+/// Returns an interval in months, days and microseconds; `None`: it is not an interval.
+pub fn span(array: &dyn Array, row: usize) -> Option<(i32, i32, i64)> {
     Some(match array.data_type() {
         DataType::Interval(IntervalUnit::YearMonth) => {
             (array.as_primitive::<IntervalYearMonthType>().value(row), 0, 0)
@@ -255,8 +300,8 @@ fn float(value: f64, scientific: String, plain: String, exponent_max: i32) -> St
 mod tests {
     use std::sync::Arc;
 
-    use tidemill_engine::arrow::array::{StringArray, StructArray, TimestampSecondArray};
-    use tidemill_engine::arrow::schema::Field;
+    use datafusion::arrow::array::{StringArray, StructArray, TimestampSecondArray};
+    use datafusion::arrow::datatypes::Field;
 
     use super::*;
 
@@ -265,7 +310,7 @@ mod tests {
         let texts = ["a b", "\t", "x\n", "\r", "\u{b}", "\u{c}", "plain", "", "null", "a,b"];
         let items = Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
         let quoted = "\"a b\",\"\t\",\"x\n\",\"\r\",\"\u{b}\",\"\u{c}\",plain,\"\",\"null\",\"a,b\"";
-        assert_eq!(list(&items), format!("{{{quoted}}}"));
+        assert_eq!(list(&items, false), format!("{{{quoted}}}"));
         let row = StructArray::from(vec![(Arc::new(Field::new("t", DataType::Utf8, true)), items)]);
         assert_eq!(text(&row, 2).as_deref(), Some("(\"x\n\")"));
     }

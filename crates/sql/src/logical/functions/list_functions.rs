@@ -1,11 +1,13 @@
-//! `array_remove(list, NULL)` removes the items that are NULL, as in PostgreSQL. DataFusion (55.2) gives NULL.
+//! Functions of lists, as in PostgreSQL: `array_remove(list, NULL)` removes the items that are NULL, and a list without items has no
+//! dimension that `array_length(list, 1)` could count. DataFusion (55.2) gives NULL, and 0.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, Scalar, UInt64Array};
 use datafusion::arrow::buffer::OffsetBuffer;
+use datafusion::arrow::compute::kernels::cmp::eq;
 use datafusion::arrow::compute::kernels::zip::zip;
-use datafusion::arrow::compute::{filter, is_not_null, is_null};
+use datafusion::arrow::compute::{filter, is_not_null, is_null, nullif};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::{
@@ -73,5 +75,48 @@ impl ScalarUDFImpl for Removing {
         }
         let removed = self.function.inner().invoke_with_args(args)?.into_array(rows)?;
         Ok(ColumnarValue::Array(zip(&is_null(&items)?, &without_nulls, &removed)?))
+    }
+}
+
+/// Returns the function that counts the items of a dimension, if the list has it.
+pub(crate) fn length_of(function: ScalarUDF) -> ScalarUDF {
+    ScalarUDF::new_from_impl(DimensionLength { function })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct DimensionLength {
+    function: ScalarUDF,
+}
+
+impl ScalarUDFImpl for DimensionLength {
+    fn name(&self) -> &str {
+        self.function.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.function.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.function.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.function.inner().return_type(types)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.function.inner().coerce_types(types)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let (rows, has_dimension) = (args.number_rows, args.args.len() > 1);
+        let lengths = self.function.inner().invoke_with_args(args)?;
+        if !has_dimension {
+            return Ok(lengths);
+        }
+        let lengths = lengths.into_array(rows)?;
+        let is_empty = eq(&lengths, &Scalar::new(UInt64Array::from(vec![0])))?;
+        Ok(ColumnarValue::Array(nullif(&lengths, &is_empty)?))
     }
 }
