@@ -1,7 +1,7 @@
 //! What a client is told when something is wrong, with the code for it.
 
-use tidemill_engine::{Cause, Fault};
-use tidemill_service::Error;
+use tidemill_engine::Cause;
+use tidemill_service::{Error, Refused, sqlstate};
 use tidemill_sql::{Problem, TextError};
 
 /// How bad it is.
@@ -39,7 +39,6 @@ pub(crate) struct Report {
 
 pub(crate) const SUCCESSFUL: &str = "00000";
 pub(crate) const SYNTAX_ERROR: &str = "42601";
-pub(crate) const UNDEFINED_FUNCTION: &str = "42883";
 pub(crate) const NOT_SUPPORTED: &str = "0A000";
 pub(crate) const INVALID_AUTHORIZATION: &str = "28000";
 pub(crate) const INVALID_PASSWORD: &str = "28P01";
@@ -63,7 +62,6 @@ pub(crate) const DUPLICATE_CURSOR: &str = "42P03";
 pub(crate) const BAD_COPY_FORMAT: &str = "22P04";
 pub(crate) const OBJECT_NOT_READY: &str = "55000";
 pub(crate) const UNDEFINED_COLUMN: &str = "42703";
-pub(crate) const DUPLICATE_COLUMN: &str = "42701";
 pub(crate) const WRONG_OBJECT_TYPE: &str = "42809";
 pub(crate) const PROGRAM_LIMIT: &str = "54000";
 pub(crate) const INSUFFICIENT_RESOURCES: &str = "53000";
@@ -102,10 +100,7 @@ impl Report {
 
     /// The answer has no last row.
     pub fn of_changing_answer() -> Report {
-        let message = "the answer changes as long as rows come in, so it has no last row";
-        let hint = "keep it, and read it at any time: CREATE MATERIALIZED VIEW name AS SELECT ...; SELECT * FROM name. \
-                    Or group by a window";
-        Report::error(NOT_SUPPORTED, message).with_hint(hint)
+        Refused::changing_answer().into()
     }
 
     /// An error found while a statement was read.
@@ -118,25 +113,7 @@ impl Report {
     }
 
     fn of_text(error: &TextError) -> Report {
-        let code = match error.problem {
-            // Syntax error or access rule violation: no more is known.
-            Problem::Other => "42000",
-            Problem::UnknownRelation => "42P01",
-            Problem::UnknownColumn => "42703",
-            Problem::AmbiguousColumn => "42702",
-            Problem::UnknownFunction => UNDEFINED_FUNCTION,
-            Problem::Syntax => SYNTAX_ERROR,
-            Problem::NoConstraint => "42P10",
-            Problem::Exists => "42P07",
-            Problem::ColumnExists => "42701",
-            Problem::StillRead => "2BP01",
-            Problem::NotSupported => NOT_SUPPORTED,
-            // Snapshot too old.
-            Problem::PastGone => "72000",
-            Problem::NotYet => OBJECT_NOT_READY,
-            Problem::Resource => INSUFFICIENT_RESOURCES,
-            Problem::Bug => INTERNAL_ERROR,
-        };
+        let code = sqlstate::of_problem(error.problem);
         let report = Report::error(code, error.message.clone());
         Report { hint: error.hint.clone(), position: Some(error.character()), ..report }
     }
@@ -144,14 +121,14 @@ impl Report {
 
 impl From<Error> for Report {
     fn from(error: Error) -> Report {
-        match error {
-            Error::Statement(error) => Report::of_text(&error),
-            Error::Query(cause) => cause.into(),
-            Error::NotAllowed(cause) => Report::error(INSUFFICIENT_PRIVILEGE, cause.to_string()),
-            Error::Refused(refused) => {
-                Report { hint: refused.hint, ..Report::error(refused.code, refused.message) }
-            }
-        }
+        let report = Report::error(error.sqlstate(), error.message());
+        Report { hint: error.hint().map(str::to_owned), position: error.position(), ..report }
+    }
+}
+
+impl From<Refused> for Report {
+    fn from(refused: Refused) -> Report {
+        Error::from(refused).into()
     }
 }
 
@@ -163,14 +140,6 @@ impl From<TextError> for Report {
 
 impl From<Cause> for Report {
     fn from(cause: Cause) -> Report {
-        let code = match cause.fault {
-            // Data exception.
-            Fault::User => "22000",
-            // System error: outside of the database.
-            Fault::Operation => "58000",
-            Fault::Resource => INSUFFICIENT_RESOURCES,
-            Fault::Bug => INTERNAL_ERROR,
-        };
-        Report::error(code, cause.to_string())
+        Report::error(sqlstate::of_fault(cause.fault), cause.to_string())
     }
 }

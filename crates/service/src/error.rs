@@ -18,6 +18,14 @@ pub enum Error {
     /// A change of a table is refused.
     #[error(transparent)]
     Refused(#[from] Refused),
+    /// Something was defined, but its query could not be started.
+    #[error("'{name}' is defined, but it is not running: {why}")]
+    NotRunning {
+        /// What was defined.
+        name: String,
+        /// Why its query could not be started.
+        why: Box<Error>,
+    },
 }
 
 /// Why a change of a table is refused.
@@ -40,6 +48,14 @@ impl Refused {
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Refused {
         Refused { hint: Some(hint.into()), ..self }
     }
+
+    /// Refuses to answer a query whose answer has no last row.
+    pub fn changing_answer() -> Refused {
+        let message = "the answer changes as long as rows come in, so it has no last row";
+        let hint = "keep it, and read it at any time: CREATE MATERIALIZED VIEW name AS SELECT ...; SELECT * FROM name. \
+                    Or group by a window";
+        Refused::new("0A000", message).with_hint(hint)
+    }
 }
 
 impl From<Error> for Cause {
@@ -48,6 +64,8 @@ impl From<Error> for Cause {
             Error::Statement(error) => (*error).into(),
             Error::Query(cause) | Error::NotAllowed(cause) => cause,
             Error::Refused(refused) => Cause::user(refused.message),
+            Error::NotRunning { name, why } => Cause::from(*why)
+                .map_message(|why| format!("'{name}' is defined, but it is not running: {why}")),
         }
     }
 }

@@ -35,6 +35,7 @@ mod lifecycle;
 mod query_watcher;
 mod runtime;
 mod session;
+pub mod sqlstate;
 mod tables;
 
 pub use self::catalog::log::{CatalogLog, FileCatalogLog, MemoryCatalogLog};
@@ -57,4 +58,4 @@ pub use self::runtime::report::{Observed, QueryReport};
 pub use self::runtime::row_stream::RowStream;
 pub use self::runtime::subscription::Subscription;
 pub use self::runtime::unread::UnreadRows;
-pub use self::session::{Changed, Reply, Session, TableSavepoint};
+pub use self::session::{Changed, Reply, Session, TableSavepoint, chosen_columns};

@@ -47,6 +47,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
         &["tidemill-engine", "tidemill-operators", "tidemill-connect", "tidemill-sql", "tidemill-service"],
     ),
     ("tidemill-allocator", &[]),
+    ("tidemill-python", &["tidemill-engine", "tidemill-service", "tidemill-sql"]),
     ("tidemill-realtime", &[]),
     ("tidemill-testing", &["tidemill-connect", "tidemill-core", "tidemill-journal"]),
     ("tidemill-trees", &[]),

@@ -154,6 +154,7 @@ pub(crate) fn of_service(error: Error) -> anyhow::Error {
         Error::Statement(error) => script::Wrong::from(*error).into(),
         Error::Query(cause) | Error::NotAllowed(cause) => cause.into(),
         Error::Refused(refused) => user_error(refused.message),
+        Error::NotRunning { .. } => Cause::from(error).into(),
     }
 }
 

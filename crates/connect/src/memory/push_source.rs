@@ -33,6 +33,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// let mut source = target.open();
 /// let pushed = target.push(&rows, &|| true)?;
 /// assert!(matches!(source.poll(Duration::ZERO)?, Polled::Rows(polled) if polled == rows));
+/// assert!(matches!(source.poll(Duration::ZERO)?, Polled::Nothing), "and so the rows are passed on");
 /// pushed.settle(&|| true)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -68,6 +69,8 @@ struct Reader {
     /// Rows, counted from the beginning.
     pushed: u64,
     polled: u64,
+    /// Those of the polls before the last one: whoever polls again has passed on what it got.
+    passed_on: u64,
     acknowledged: u64,
     is_cut_off: bool,
 }
@@ -232,7 +235,7 @@ impl Pushed {
                 )));
             }
             let is_settled = |(reader, up_to): (&Reader, u64)| {
-                up_to <= if self.shared.is_durable { reader.acknowledged } else { reader.polled }
+                up_to <= if self.shared.is_durable { reader.acknowledged } else { reader.passed_on }
             };
             if readers.all(is_settled) {
                 return Ok(());
@@ -259,6 +262,12 @@ impl Source for PushSource {
     fn poll(&mut self, wait: Duration) -> Result<Polled, Cause> {
         let until = Instant::now() + wait;
         let mut state = self.shared.lock();
+        if let Some(reader) = state.readers.get_mut(&self.number)
+            && reader.passed_on < reader.polled
+        {
+            reader.passed_on = reader.polled;
+            self.shared.changed.notify_all();
+        }
         loop {
             let Some(reader) = state.readers.get_mut(&self.number) else { return Ok(Polled::Left) };
             if reader.is_cut_off {
@@ -329,10 +338,14 @@ mod tests {
         let mut late = target.open();
         let second = target.push(&rows([2]), &|| true).unwrap();
         assert_eq!((polled(&mut early), polled(&mut early)), (rows([1]), rows([2])));
+        let is_over =
+            |source: &mut PushSource| matches!(source.poll(Duration::ZERO).unwrap(), Polled::Nothing);
+        assert!(is_over(&mut early));
         assert!(second.settle(&|| false).is_err(), "one has not taken it");
         assert_eq!(polled(&mut late), rows([2]));
+        assert!(second.settle(&|| false).is_err(), "one has not passed it on");
+        assert!(is_over(&mut late));
         second.settle(&|| false).unwrap();
-        assert!(matches!(late.poll(Duration::ZERO).unwrap(), Polled::Nothing));
     }
 
     #[test]

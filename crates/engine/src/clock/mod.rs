@@ -52,6 +52,9 @@ pub use self::subscription::ClockRun;
 pub use self::transaction::SourceTransaction;
 use crate::feed_state::FeedState;
 
+/// How often one who waits looks again.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// The bytes of a source's rows in cycles that some query has not taken, unless something else is said.
 pub const RING_BYTES_MAX: u64 = 64 << 20;
 
@@ -156,6 +159,26 @@ impl DatabaseClock {
     /// The number of the last cycle that was closed; `None`: there is none yet.
     pub fn cycle(&self) -> Option<u64> {
         self.shared.lock().next_cycle.checked_sub(1)
+    }
+
+    /// Waits until all rows that a source has brought so far, by its name, are in cycles. Returns the number of the last cycle by then;
+    /// `None` if no query reads the source under this clock. `goes_on` is asked again and again meanwhile; if it says no, the wait ends.
+    ///
+    /// ```
+    /// use tidemill_engine::DatabaseClock;
+    /// assert_eq!(DatabaseClock::default().cycle_of_rows("ticks", &|| true), None);
+    /// ```
+    pub fn cycle_of_rows(&self, source: &str, goes_on: &dyn Fn() -> bool) -> Option<u64> {
+        let mut state = self.shared.lock();
+        let is_it = |known: &SourceState| known.name == source && known.end.is_none();
+        let (id, source) = state.sources.iter().find(|(_, known)| is_it(known))?;
+        // What is journaled already may still be on its way here.
+        let journaled = source.journal.as_ref().map_or(0, |journal| journal.progress.end());
+        let (id, end) = (*id, source.end_of_rows().max(journaled));
+        while state.sources.get(&id)?.position < end && goes_on() {
+            self.shared.wait_for_room(&mut state, LOOK);
+        }
+        state.next_cycle.checked_sub(1)
     }
 
     /// Whether it has a journal, in which it keeps the rows of durable sources.

@@ -1,16 +1,11 @@
 //! Rows that several sources get together: all of them are in one cycle, or none is in any.
 
-use std::time::Duration;
-
 use tidemill_core::error::Cause;
 use tidemill_flow::Failure;
 
 use super::source_state::SourceState;
 use super::state::ClockState;
-use super::{ClockShared, DatabaseClock};
-
-/// How often one who waits looks again.
-const LOOK: Duration = Duration::from_millis(20);
+use super::{ClockShared, DatabaseClock, LOOK};
 
 /// A transaction over sources of a clock: until it [commits](SourceTransaction::commit), no cut has rows that they get. The cut is the
 /// commit: a journal that has rows behind its last cut has those of a transaction that was interrupted. Dropping it gives up its

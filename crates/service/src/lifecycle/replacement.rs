@@ -295,7 +295,7 @@ impl QueryLifecycle<'_> {
             let kept = runtime.catalog_store().replace(kept, views, |catalog| {
                 self.plan_again(statement, &name, (folder, &computation), catalog)
             });
-            kept.map_err(cause_of)
+            kept.map_err(Cause::from)
         });
         let old_folder = runtime.settings_of(&old.identity.kept)?.journal;
         match started {
@@ -389,7 +389,7 @@ impl QueryLifecycle<'_> {
             self.plan_again(statement, &kept.name, (folder, computation), catalog)
         });
         replaced.map(drop).map_err(|error| {
-            let mut cause = cause_of(error);
+            let mut cause = Cause::from(error);
             cause.message = stays(&kept.name, &cause.message).message;
             cause.into()
         })
@@ -416,14 +416,6 @@ impl QueryLifecycle<'_> {
 fn clock_name(name: &str, folder: Option<&Path>) -> String {
     let of_folder = folder.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     of_folder.unwrap_or_else(|| name.to_owned())
-}
-
-fn cause_of(error: Error) -> Cause {
-    match error {
-        Error::Query(cause) | Error::NotAllowed(cause) => cause,
-        Error::Statement(error) => Cause::user(error.to_string()),
-        Error::Refused(refused) => Cause::user(refused.message),
-    }
 }
 
 fn is_stopped(name: &str) -> Cause {

@@ -40,6 +40,13 @@ impl Query {
         self.prepared.explained()
     }
 
+    /// The same query, ended by requests of its own instead of those of its session: whoever has several queries of a session run at once
+    /// can end each by itself.
+    #[must_use]
+    pub fn cancelled_by(self, cancellation: Cancellation) -> Query {
+        Query { cancellation, ..self }
+    }
+
     /// Starts it with a sink for each of its outputs.
     ///
     /// # Errors

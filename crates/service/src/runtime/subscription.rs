@@ -49,13 +49,13 @@ pub(crate) enum Future {
 /// ```
 pub struct Subscription {
     schema: SchemaRef,
-    changes: Box<dyn Iterator<Item = Result<RecordBatch, Cause>>>,
+    changes: Box<dyn Iterator<Item = Result<RecordBatch, Cause>> + Send>,
 }
 
 impl Subscription {
     pub(crate) fn new(
         schema: SchemaRef,
-        changes: impl Iterator<Item = Result<RecordBatch, Cause>> + 'static,
+        changes: impl Iterator<Item = Result<RecordBatch, Cause>> + Send + 'static,
     ) -> Subscription {
         Subscription { schema, changes: Box::new(changes) }
     }

@@ -3,11 +3,14 @@
 mod adding_columns;
 mod changing_tables;
 mod dispatch;
+mod following;
 mod live_sources;
 mod plans;
+mod pushing;
 mod subscribing;
 mod table_transaction;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,12 +18,15 @@ use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::RecordBatch;
 use tidemill_engine::arrow::schema::SchemaRef;
 use tidemill_sql::{
-    Catalog, ClientTable, Opened, OptionGroup, ParameterType, Pipeline, Planner, Settings, ShowKind,
-    Statement, StatementKind, TableChange, Turns,
+    Catalog, ClientTable, Opened, OptionGroup, ParameterType, Pipeline, Planner, PushTarget, Settings,
+    ShowKind, Statement, StatementKind, TableChange, Turns,
 };
 
 pub use self::changing_tables::Changed;
 use self::changing_tables::TableChanger;
+use self::following::DefinitionRunner;
+pub use self::pushing::chosen_columns;
+use self::pushing::{push_target, wait_for_pushed};
 pub use self::table_transaction::TableSavepoint;
 use self::table_transaction::TableTransaction;
 use crate::catalog::transaction::Transaction;
@@ -32,7 +38,7 @@ use crate::runtime::planned_query::Query;
 use crate::runtime::readers::{SessionTurns, planning};
 use crate::runtime::subscription::Subscription;
 use crate::runtime::unread::UnreadRows;
-use crate::{Cancellation, Error, Runtime};
+use crate::{Cancellation, Error, Refused, Runtime};
 
 /// The result of a statement of a session.
 pub type Reply = tidemill_sql::Reply<Query, Box<Subscription>>;
@@ -71,6 +77,8 @@ pub struct Session {
     transaction: Transaction,
     /// The tables that it changes.
     tables: TableTransaction,
+    /// The sources that it has given rows since it waited for them last.
+    pushed: BTreeSet<String>,
 }
 
 impl Session {
@@ -92,6 +100,7 @@ impl Session {
             has_defined: false,
             transaction: Transaction::default(),
             tables: TableTransaction::new(runtime.tables()),
+            pushed: BTreeSet::new(),
         }
     }
 
@@ -204,8 +213,9 @@ impl Session {
         TableChanger(self).parameters(change, given)
     }
 
-    /// Waits until the views that a query reads have what this session has changed.
+    /// Waits until the views that a query reads have what this session has changed, and the rows that it has pushed.
     pub(crate) fn wait_for_own_changes(&mut self, statement: &Statement) -> Result<(), Error> {
+        wait_for_pushed(self);
         TableChanger(self).wait(statement)
     }
 
@@ -502,6 +512,48 @@ impl Session {
     /// If it cannot be started.
     pub fn run(&self, opened: Opened) -> Result<Execution, Error> {
         Ok(Execution::new(opened.start()?, self.cancellation(), self.is_strict))
+    }
+
+    /// Starts what the definition that was executed last has added, under its name, and ends what it has replaced or dropped.
+    ///
+    /// ```
+    /// use tidemill_service::{Runtime, Session};
+    /// use tidemill_sql::{Planner, parse};
+    /// let runtime = Runtime::new(Planner::new());
+    /// let mut session = Session::new(&runtime);
+    /// let text = "CREATE MATERIALIZED VIEW small AS SELECT value FROM sequence(count => 3)";
+    /// let statement = parse(text, "example").unwrap().remove(0);
+    /// session.execute(&statement).unwrap();
+    /// session.follow(&statement).unwrap();
+    /// runtime.wait("small").unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// If its query cannot be started. The definition stays.
+    pub fn follow(&mut self, statement: &Statement) -> Result<(), Error> {
+        DefinitionRunner(self).follow(statement)
+    }
+
+    /// Returns the source of a name, which a query reads. `done`: what the client wants to do with rows, in messages.
+    ///
+    /// ```
+    /// use tidemill_service::{Runtime, Session};
+    /// use tidemill_sql::Planner;
+    /// let session = Session::new(&Runtime::new(Planner::new()));
+    /// let Err(refused) = session.push_target("ticks", "pushed") else { panic!() };
+    /// assert_eq!((refused.code, refused.message.as_str()), ("42P01", "there is no source 'ticks'"));
+    /// ```
+    ///
+    /// # Errors
+    /// If there is none, or no query reads it.
+    pub fn push_target(&self, source: &str, done: &str) -> Result<PushTarget, Refused> {
+        push_target(self, source, done)
+    }
+
+    /// The session has given rows to a source, and they have been taken in. From here on, its queries wait until the views that they
+    /// read have these rows.
+    pub fn note_pushed(&mut self, source: &str) {
+        self.pushed.insert(source.to_owned());
     }
 
     /// Names of relations and functions, for completion.

@@ -116,7 +116,7 @@ impl Conversation<'_> {
             Reply::Done(text) => {
                 if statement.kind.is_definition() {
                     if self.session.has_defined() {
-                        running::follow(&mut self.session, statement)?;
+                        self.session.follow(statement).map_err(Report::from)?;
                     }
                     if !self.session.has_defined() || running::takes_others_along(&statement.kind) {
                         // What exists already continues as it is.

@@ -2,7 +2,7 @@
 
 use tidemill_connect::memory::PushTarget;
 use tidemill_engine::arrow::array::RecordBatch;
-use tidemill_service::{Reply, Role};
+use tidemill_service::{Reply, Role, chosen_columns};
 use tidemill_sql::{ChangeKind, ClientTable, NewTable, ParameterType, divide, fitted_rows};
 
 use super::answer::{Answer, Rows};
@@ -10,7 +10,6 @@ use super::change_statement::ChangeStatement;
 use super::client_statement::ClientStatement;
 use super::insert_statement::InsertStatement;
 use super::inserted_rows::InsertedRows;
-use super::push_columns::{chosen, push_target};
 use super::table_statement::TableStatement;
 use super::{Conversation, Result};
 use crate::postgres::wire::TransactionStatus;
@@ -119,9 +118,9 @@ impl Conversation<'_> {
 
     /// The source, and the numbers of the columns that values are for.
     fn places(&self, statement: &InsertStatement) -> std::result::Result<(PushTarget, Vec<usize>), Report> {
-        let target = push_target(&self.session, &statement.source, "inserted")?;
+        let target = self.session.push_target(&statement.source, "inserted")?;
         let places = match &statement.columns {
-            Some(columns) => chosen(target.schema(), columns, "values")?,
+            Some(columns) => chosen_columns(target.schema(), columns, "values")?,
             None => (0..target.schema().fields().len()).collect(),
         };
         Ok((target, places))

@@ -13,13 +13,14 @@ use tidemill_connect::memory::{PushTarget, Pushed};
 use tidemill_engine::Cause;
 use tidemill_engine::arrow::array::{RecordBatch, new_null_array};
 use tidemill_engine::arrow::schema::{Schema, SchemaRef};
+use tidemill_service::chosen_columns;
 use tidemill_sql::{ClientTable, Statement};
 
 use self::format::{CopyDecoder, CopyFormat};
 use self::statement::CopyStatement;
 use super::answer::Answer;
 use super::inserted_rows::InsertedRows;
-use super::push_columns::{chosen, named_columns, push_target};
+use super::table_columns::named_columns;
 use super::{Conversation, Result, Stop};
 use crate::postgres::wire::{Request, TransactionStatus};
 use crate::report::{BAD_COPY_FORMAT, PROTOCOL_VIOLATION, QUERY_CANCELED, Report, WRONG_OBJECT_TYPE};
@@ -166,12 +167,12 @@ impl Conversation<'_> {
         columns: Option<&[String]>,
         format: &CopyFormat,
     ) -> std::result::Result<RowPush, Report> {
-        let target = push_target(&self.session, source, "copied")?;
+        let target = self.session.push_target(source, "copied")?;
         let all = Arc::clone(target.schema());
         let given = match columns {
             None => all,
             Some(columns) => Arc::new(
-                all.project(&chosen(&all, columns, "the copy")?)
+                all.project(&chosen_columns(&all, columns, "the copy")?)
                     .map_err(|error| Report::bug(error.to_string()))?,
             ),
         };
