@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use super::identity::QueryIdentity;
 use super::{Membership, Policy, PoolError, PoolState, Role, Thread, lock};
@@ -52,7 +53,8 @@ impl Enrolment {
         let (thread, role) = (self.thread, self.role);
         let member = shared.next_member.fetch_add(1, Ordering::Relaxed);
         lock(&shared.trace).joined(member, query, (thread, role), shared.now_ns());
-        let promoted = threads::set_scheduling(thread, shared.settings.scheduling(role, 0)).and_then(|()| {
+        let scheduling = shared.settings.scheduling(role, 0);
+        let promoted = once_others_have_left(|| threads::set_scheduling(thread, scheduling)).and_then(|()| {
             let (level, cpu_ns) = (Arc::clone(&self.level), self.cpu_time_ns());
             let added_thread =
                 Thread { member, thread, role, query: query.cloned(), level, server: None, cpu_ns };
@@ -88,6 +90,26 @@ impl Enrolment {
 
     pub fn cpu_time_ns(&self) -> u64 {
         threads::cpu_time_ns(self.thread).unwrap_or(0)
+    }
+}
+
+/// How long the share of the processor may take that a thread has left.
+const SHARE_IS_FREE_AFTER_MAX: Duration = Duration::from_secs(1);
+
+/// Tries to schedule a thread until there is room for it. Linux gives back the share of a deadline thread that has ended only when its
+/// period is over, so a pool that is started right after another one has stopped could be refused for nothing.
+fn once_others_have_left(schedule: impl Fn() -> std::io::Result<()>) -> std::io::Result<()> {
+    let begin = Instant::now();
+    loop {
+        match schedule() {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::ResourceBusy
+                    && begin.elapsed() < SHARE_IS_FREE_AFTER_MAX =>
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
     }
 }
 
