@@ -280,7 +280,7 @@ impl Verification {
         }
         let commits = CommitFile::read_on(medium, &layout::commits(own)).unwrap_or_default();
         let newest = snapshot_cycles(medium, own)?.last().copied();
-        Ok(newest.into_iter().chain(commits.into_values()).max().map(|cycle| cycle + 1))
+        Ok(newest.into_iter().chain(commits.into_values()).max().map(|cycle: u64| cycle.saturating_add(1)))
     }
 
     fn find_all(&mut self, files: impl IntoIterator<Item = (PathBuf, Option<Cause>)>) {
