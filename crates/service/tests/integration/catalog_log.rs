@@ -30,7 +30,8 @@ fn rows(session: &mut Session, query: &str) -> usize {
 /// The only segment of the log.
 fn segment(folder: &Path) -> PathBuf {
     let files = fs::read_dir(folder.join("definitions")).unwrap().map(|entry| entry.unwrap().path());
-    let files: Vec<PathBuf> = files.collect();
+    let is_segment = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "segment");
+    let files: Vec<PathBuf> = files.filter(is_segment).collect();
     assert_eq!(files.len(), 1, "{files:?}");
     files[0].clone()
 }
