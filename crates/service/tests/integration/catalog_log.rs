@@ -94,7 +94,7 @@ fn a_definition_that_is_torn_is_cut_off_wherever_the_crash_was() {
     torn[start..].fill(0);
     fs::write(segment(&path), torn).unwrap();
     let error = open(&path).map(drop).unwrap_err();
-    assert!(error.contains("it had 2: its end is lost"), "{error}");
+    assert!(error.contains("it had 2") && error.contains("is lost"), "{error}");
 }
 
 #[test]
@@ -113,5 +113,5 @@ fn a_damaged_definition_with_another_behind_it_is_refused() {
     bytes[at] ^= 1;
     fs::write(segment(&path), bytes).unwrap();
     let error = open(&path).map(drop).unwrap_err();
-    assert!(error.contains("was synced"), "{error}");
+    assert!(error.contains("although the record at byte"), "{error}");
 }
