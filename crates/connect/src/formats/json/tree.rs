@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::rows::scanner::{Malformed, Scanner, unescape};
+use super::rows::scanner::{DEPTH_MAX, Malformed, Scanner, TOO_DEEP, unescape};
 
 /// Numbers with at most this many digits are written without an exponent.
 const DIGITS_MAX: i64 = 1000;
@@ -37,18 +37,21 @@ impl Json {
     /// assert_eq!(Json::parse("[1,").unwrap_err(), "not valid JSON: a value is missing at byte 4");
     /// ```
     pub fn parse(text: &str) -> Result<Json, String> {
-        let checked = |scanner: &mut Scanner<'_>| {
-            scanner.value()?;
-            Ok::<bool, Malformed>(scanner.is_at_end())
-        };
-        if !checked(&mut Scanner::new(text)).map_err(|malformed| malformed.to_string())? {
-            return Err("not valid JSON: something follows the value".to_owned());
+        let mut scanner = Scanner::new(text);
+        let value = Json::read(&mut scanner, DEPTH_MAX).map_err(|malformed| malformed.to_string())?;
+        if scanner.is_at_end() {
+            Ok(value)
+        } else {
+            Err("not valid JSON: something follows the value".to_owned())
         }
-        Json::read(&mut Scanner::new(text)).map_err(|malformed| malformed.to_string())
     }
 
-    /// Reads a value that has been checked, so that it is nested 128 deep at most.
-    fn read(scanner: &mut Scanner<'_>) -> Result<Json, Malformed> {
+    /// Reads a value in which lists and objects may be nested this deep.
+    fn read(scanner: &mut Scanner<'_>, depth_max: u32) -> Result<Json, Malformed> {
+        let within = |scanner: &mut Scanner<'_>| match depth_max.checked_sub(1) {
+            Some(depth_max) => Json::read(scanner, depth_max),
+            None => Err(scanner.malformed(TOO_DEEP)),
+        };
         match scanner.peek() {
             Some(b'{') => {
                 let mut members = Vec::new();
@@ -57,7 +60,7 @@ impl Json {
                     let written = scanner.key()?;
                     let mut key = String::new();
                     unescape(written, &mut key)?;
-                    members.push((key, Json::read(scanner)?));
+                    members.push((key, within(scanner)?));
                     is_more = scanner.continues(b'}')?;
                 }
                 Ok(Json::object(members))
@@ -66,7 +69,7 @@ impl Json {
                 let mut items = Vec::new();
                 let mut is_more = scanner.enter(b'[', b']')?;
                 while is_more {
-                    items.push(Json::read(scanner)?);
+                    items.push(within(scanner)?);
                     is_more = scanner.continues(b']')?;
                 }
                 Ok(Json::List(items))
@@ -151,13 +154,9 @@ impl Json {
     /// others are equal. A list also contains a value that is one of its items.
     pub fn contains(&self, other: &Json) -> bool {
         match (self, other) {
-            (Json::List(items), Json::List(_) | Json::Object(_)) => match other {
-                Json::List(wanted) => {
-                    wanted.iter().all(|wanted| items.iter().any(|item| item.contains_within(wanted)))
-                }
-                _ => false,
-            },
-            (Json::List(items), single) => items.iter().any(|item| item.contains_within(single)),
+            (Json::List(items), Json::Null | Json::Boolean(_) | Json::Number(_) | Json::Text(_)) => {
+                items.iter().any(|item| item.contains_within(other))
+            }
             _ => self.contains_within(other),
         }
     }

@@ -5,6 +5,9 @@ use std::fmt;
 /// The deepest nesting of lists and objects; the readers of other programs have the same limit.
 pub(in crate::formats) const DEPTH_MAX: u32 = 128;
 
+/// Why a text that is nested more than [`DEPTH_MAX`] deep is refused.
+pub(in crate::formats) const TOO_DEEP: &str = "lists and objects nested more than 128 deep";
+
 /// Why a text is not JSON, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::formats) struct Malformed {
@@ -40,7 +43,8 @@ impl<'a> Scanner<'a> {
         Scanner { text, at: 0 }
     }
 
-    fn malformed(&self, reason: &'static str) -> Malformed {
+    /// Returns that the text is not JSON here, for this reason.
+    pub(in crate::formats) fn malformed(&self, reason: &'static str) -> Malformed {
         Malformed { reason, at: self.at }
     }
 
@@ -165,7 +169,7 @@ impl<'a> Scanner<'a> {
             };
             if is_entered {
                 if depth == DEPTH_MAX {
-                    return Err(self.malformed("lists and objects nested more than 128 deep"));
+                    return Err(self.malformed(TOO_DEEP));
                 }
                 (open, depth) = (open << 1 | u128::from(first == Some(b'{')), depth + 1);
             } else {
