@@ -113,7 +113,7 @@ impl Connection {
             None => {
                 let catalog = session.runtime().catalog();
                 let target = catalog.push_target(name).map(|target| Arc::clone(target.schema()));
-                // It is told what is there instead.
+                // The error says what is there instead.
                 target.map_or_else(|| Ok(Arc::clone(session.push_target(name, "pushed")?.schema())), Ok)
             }
         })?;

@@ -1,4 +1,4 @@
-//! What programs are told about an error: the code that PostgreSQL has for it (SQLSTATE), the message, a hint and the place.
+//! Errors as programs see them: PostgreSQL's code (SQLSTATE), the message, a hint and the place.
 
 use tidemill_engine::Fault;
 use tidemill_sql::Problem;
@@ -6,7 +6,7 @@ use tidemill_sql::Problem;
 use crate::Error;
 
 impl Error {
-    /// Its code of five letters, as PostgreSQL has it.
+    /// Returns PostgreSQL's code for it, the SQLSTATE, which has five characters.
     ///
     /// ```
     /// use tidemill_service::{Runtime, Session};
@@ -25,7 +25,7 @@ impl Error {
         }
     }
 
-    /// What is wrong, in a sentence without the text of the statement.
+    /// Returns what is wrong, in a sentence without the text of the statement.
     pub fn message(&self) -> String {
         match self {
             Error::Statement(error) => error.message.clone(),
@@ -36,7 +36,7 @@ impl Error {
         }
     }
 
-    /// What to do about it.
+    /// Returns what to do about it.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Error::Statement(error) => error.hint.as_deref(),
@@ -48,7 +48,7 @@ impl Error {
         }
     }
 
-    /// The place in the text: the number of a character, from 1.
+    /// Returns the place in the text: the number of a character, from 1.
     pub fn position(&self) -> Option<usize> {
         match self {
             Error::Statement(error) => Some(error.character()),

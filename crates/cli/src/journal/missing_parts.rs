@@ -43,7 +43,7 @@ pub(super) fn missing(journal: &Path) -> anyhow::Result<Vec<Finding>> {
     Ok(found)
 }
 
-/// Finds queries of which the catalogue says that they have begun, and that do not have their state.
+/// Finds queries that have begun according to the catalogue, but have no state.
 fn without_state(journal: &Path) -> anyhow::Result<Vec<Finding>> {
     let journal = journal.canonicalize()?;
     let Some(catalogue) = journal.parent().map(|above| above.join(CATALOGUE)) else { return Ok(Vec::new()) };

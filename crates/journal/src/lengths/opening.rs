@@ -65,7 +65,7 @@ pub(crate) fn path(folder: &Path) -> PathBuf {
     folder.join("opened")
 }
 
-/// How the log in a folder was last opened; that nothing is known of it before the first write, and in folders of earlier versions.
+/// Reads how the log in a folder was last opened. Before the first write, and in folders of earlier versions, nothing is known of it.
 pub(crate) fn read(medium: &dyn Medium, folder: &Path) -> Result<Opening, Cause> {
     let Some(mut reader) = FileReader::open(medium, &path(folder), MAGIC, VERSION)? else {
         return Ok(Opening::default());

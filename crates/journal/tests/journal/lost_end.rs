@@ -1,4 +1,4 @@
-//! A journal whose end was cut off is told from one that has lost it to a power failure.
+//! Opening tells a journal whose end was cut off from one that lost its end in a power failure.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

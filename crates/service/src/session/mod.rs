@@ -24,7 +24,6 @@ use tidemill_sql::{
 
 pub use self::changing_tables::Changed;
 use self::changing_tables::TableChanger;
-use self::following::DefinitionRunner;
 pub use self::pushing::chosen_columns;
 use self::pushing::{push_target, wait_for_pushed};
 pub use self::table_transaction::TableSavepoint;
@@ -531,7 +530,7 @@ impl Session {
     /// # Errors
     /// If its query cannot be started. The definition stays.
     pub fn follow(&mut self, statement: &Statement) -> Result<(), Error> {
-        DefinitionRunner(self).follow(statement)
+        following::follow(self, statement)
     }
 
     /// Returns the source of a name, which a query reads. `done`: what the client wants to do with rows, in messages.
@@ -550,7 +549,7 @@ impl Session {
         push_target(self, source, done)
     }
 
-    /// The session has given rows to a source, and they have been taken in. From here on, its queries wait until the views that they
+    /// Notes that the session has given rows to a source, and that they have been taken in. From here on, its queries wait until the views that they
     /// read have these rows.
     pub fn note_pushed(&mut self, source: &str) {
         self.pushed.insert(source.to_owned());

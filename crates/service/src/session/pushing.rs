@@ -9,21 +9,16 @@ use crate::{Refused, Session};
 pub(super) fn push_target(session: &Session, source: &str, done: &str) -> Result<PushTarget, Refused> {
     let catalog = session.runtime().catalog();
     let Some(target) = catalog.push_target(source).filter(|target| !target.is_transactional()) else {
-        let is_there = catalog.listed().iter().any(|relation| relation.name == source);
-        let message = if is_there {
-            format!("'{source}' is not a source into which rows can be {done}")
+        return Err(if catalog.listed().iter().any(|relation| relation.name == source) {
+            Refused::new("42809", format!("'{source}' is not a source into which rows can be {done}"))
+                .with_hint(format!(
+                    "rows are {done} into tables that a client has created, and into sources with connector = 'push'"
+                ))
         } else {
-            format!("there is no source '{source}'")
-        };
-        let code = if is_there { "42809" } else { "42P01" };
-        let hint = if is_there {
-            format!(
-                "rows are {done} into tables that a client has created, and into sources with connector = 'push'"
-            )
-        } else {
-            format!("CREATE TABLE {source} (...), or CREATE SOURCE {source} (...) WITH (connector = 'push')")
-        };
-        return Err(Refused::new(code, message).with_hint(hint));
+            Refused::new("42P01", format!("there is no source '{source}'")).with_hint(format!(
+                "CREATE TABLE {source} (...), or CREATE SOURCE {source} (...) WITH (connector = 'push')"
+            ))
+        });
     };
     if target.readers() == 0 {
         let message = format!("no query reads '{source}', so its rows would be lost");
@@ -46,7 +41,7 @@ pub(super) fn wait_for_pushed(session: &mut Session) {
 /// Returns the places of the named columns. The others must be able to be NULL. `what`: what has no values for them, in messages.
 ///
 /// # Errors
-/// If a name is none of a column or comes twice, or a column that is NOT NULL has none.
+/// If a name is not that of a column or comes twice, or a column that is NOT NULL has none.
 ///
 /// ```
 /// use std::sync::Arc;
