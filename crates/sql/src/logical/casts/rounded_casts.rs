@@ -36,7 +36,8 @@ pub(crate) fn with_rounded_casts(plan: LogicalPlan) -> Result<LogicalPlan> {
             Expr::Cast(Cast { expr, field })
                 if matches!(field.data_type(), DataType::Decimal128(..)) && is_float(expr, schema) =>
             {
-                as_digits(expr)
+                as_digits(expr);
+                true
             }
             Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "round" => {
                 match args.as_mut_slice() {
@@ -62,14 +63,13 @@ fn is_float(number: &Expr, schema: &DFSchema) -> bool {
 }
 
 /// Makes a floating-point number the text of its significant digits, which is then read as a decimal: `1.005` is 1.01 with two digits,
-/// although the nearest floating-point number is a little less. Returns whether it is none that is written out.
-fn as_digits(number: &mut Expr) -> bool {
+/// although the nearest floating-point number is a little less. One that is written out becomes the decimal that it is.
+fn as_digits(number: &mut Expr) {
     if as_written(number) {
-        return true;
+        return;
     }
     let digits = SignificantDigits { signature: Signature::any(1, Volatility::Immutable) };
     *number = ScalarUDF::new_from_impl(digits).call(vec![std::mem::take(number)]);
-    true
 }
 
 /// The digits of a floating-point number that every decimal of this many digits keeps: 15, or 6 of a REAL. Queries cannot name it.

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Value, ValueWithSpan,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Value, ValueWithSpan,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -13,24 +13,19 @@ use datafusion::sql::sqlparser::parser::Parser;
 use crate::logical::time_units::TimePart;
 use tidemill_trees::syntax::walk_expressions_mut;
 
-/// The name of a function, how many arguments it has, and what it means of them.
-const MEANINGS: [(&str, usize, &str); 16] = [
-    ("age", 1, "age(CAST(current_date AS TIMESTAMP), $a)"),
-    ("any_value", 1, "first_value($a) FILTER (WHERE $a IS NOT NULL)"),
-    ("array_fill", 2, "array_repeat($a, ($b)[1])"),
-    ("count_if", 1, "count(*) FILTER (WHERE $a)"),
-    ("countif", 1, "count(*) FILTER (WHERE $a)"),
-    ("date_add", 2, "$a + $b"),
-    ("date_sub", 2, "$a - $b"),
-    ("if", 3, "CASE WHEN $a THEN $b ELSE $c END"),
-    ("iff", 3, "CASE WHEN $a THEN $b ELSE $c END"),
-    ("mod", 2, "$a % $b"),
-    ("quote_literal", 1, "'''' || replace(CAST($a AS VARCHAR), '''', '''''') || ''''"),
-    ("quote_nullable", 1, "coalesce('''' || replace(CAST($a AS VARCHAR), '''', '''''') || '''', 'NULL')"),
-    ("timezone", 2, "$b AT TIME ZONE $a"),
-    ("dateadd", 3, "$c + $b * INTERVAL '1 {a}'"),
-    ("date_add", 3, "$c + $b * INTERVAL '1 {a}'"),
-    ("timestampadd", 3, "$c + $b * INTERVAL '1 {a}'"),
+/// The names of a function, how many arguments it has, and what it means of them.
+const MEANINGS: [(&[&str], usize, &str); 11] = [
+    (&["age"], 1, "age(CAST(current_date AS TIMESTAMP), $a)"),
+    (&["array_fill"], 2, "array_repeat($a, ($b)[1])"),
+    (&["count_if", "countif"], 1, "count(*) FILTER (WHERE $a)"),
+    (&["date_add"], 2, "$a + $b"),
+    (&["date_add", "dateadd", "timestampadd"], 3, "$c + $b * INTERVAL '1 {a}'"),
+    (&["date_sub"], 2, "$a - $b"),
+    (&["if", "iff"], 3, "CASE WHEN $a THEN $b ELSE $c END"),
+    (&["mod"], 2, "$a % $b"),
+    (&["quote_literal"], 1, "'''' || replace(CAST($a AS VARCHAR), '''', '''''') || ''''"),
+    (&["quote_nullable"], 1, "coalesce('''' || replace(CAST($a AS VARCHAR), '''', '''''') || '''', 'NULL')"),
+    (&["timezone"], 2, "$b AT TIME ZONE $a"),
 ];
 
 /// What stands for the arguments of a call.
@@ -45,14 +40,33 @@ pub(super) fn meant(name: &str, call: &mut Function) -> Option<Expr> {
         quote_unit(call);
     }
     let arguments = arguments(call)?;
-    let is_meant = |(other, count, _): &&(&str, usize, &str)| *other == name && *count == arguments.len();
+    let is_meant =
+        |(names, count, _): &&(&[&str], usize, &str)| names.contains(&name) && *count == arguments.len();
     let (_, _, meaning) = MEANINGS.iter().find(is_meant)?;
     let text = match arguments.first().and_then(unit) {
         Some(unit) => meaning.replace("{a}", unit.name()),
         None if meaning.contains("{a}") => return None,
         None => (*meaning).to_owned(),
     };
-    expression(&text, &arguments)
+    with_clauses(expression(&text, &arguments)?, call)
+}
+
+/// Returns the meaning of a call with the FILTER and OVER of the call; `None` if it has them, but does not mean an aggregate.
+fn with_clauses(mut meaning: Expr, call: &Function) -> Option<Expr> {
+    if call.filter.is_none() && call.over.is_none() {
+        return Some(meaning);
+    }
+    let Expr::Function(aggregate) = &mut meaning else { return None };
+    let own = aggregate.filter.take()?;
+    aggregate.over.clone_from(&call.over);
+    aggregate.filter = Some(match &call.filter {
+        None => own,
+        Some(filter) => {
+            let (left, right) = (Box::new(nested(*own)), Box::new(nested(filter.as_ref().clone())));
+            Box::new(Expr::BinaryOp { left, op: BinaryOperator::And, right })
+        }
+    });
+    Some(meaning)
 }
 
 /// Returns what `(a, b) OVERLAPS (c, d)` means: each pair is a time from the earlier of its two until the later, which is not in it
@@ -104,13 +118,10 @@ fn nested(expression: Expr) -> Expr {
     }
 }
 
-/// The arguments of a call, if they are plain expressions and nothing else is said.
+/// Returns the arguments of a call, if they are plain expressions without DISTINCT or an order.
 fn arguments(call: &Function) -> Option<Vec<Expr>> {
     let FunctionArguments::List(list) = &call.args else { return None };
-    let is_plain = call.filter.is_none()
-        && call.over.is_none()
-        && list.clauses.is_empty()
-        && list.duplicate_treatment.is_none();
+    let is_plain = list.clauses.is_empty() && list.duplicate_treatment.is_none();
     let argument = |argument: &FunctionArg| match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => Some(argument.clone()),
         _ => None,

@@ -22,8 +22,8 @@ const OF_ITEM: &[DataType] = &[TEXT, DataType::Int64];
 
 /// Returns the functions that queries call by name.
 pub(in crate::logical) fn functions() -> impl Iterator<Item = ScalarUDF> {
-    let of_text = |names: &[&'static str], compute| plain_function(names, &[OF_TEXT], TEXT, compute);
     let whole = |names: &[&'static str], result, compute| plain_function(names, &[OF_TEXT], result, compute);
+    let of_text = |names: &[&'static str], compute| whole(names, TEXT, compute);
     let path: Vec<Vec<DataType>> = (1..=PATH_MAX).map(|steps| vec![TEXT; steps + 1]).collect();
     let path: Vec<&[DataType]> = path.iter().map(Vec::as_slice).collect();
     [
@@ -74,7 +74,7 @@ pub(in crate::logical) fn functions() -> impl Iterator<Item = ScalarUDF> {
     .into_iter()
 }
 
-/// So many steps a path in arguments has at most.
+/// The most steps of a path in arguments.
 const PATH_MAX: usize = 8;
 
 /// Returns the function behind `x::json`: the text, if it is JSON; another value as JSON.
