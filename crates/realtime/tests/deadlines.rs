@@ -9,7 +9,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use kernel::{ORDINARY, real_time, scheduled};
+use kernel::{ORDINARY, real_time, scheduled, unless_refused};
 use tidemill_realtime::analysis::DeferrableServer;
 use tidemill_realtime::{Policy, Pool, PoolQuery, PoolSettings, Role, ThreadClock};
 
@@ -30,17 +30,24 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(query: &PoolQuery, worker: usize) -> Worker {
+    /// `None` if the kernel refuses it.
+    fn start(query: &PoolQuery, worker: usize) -> Option<Worker> {
         let (query, (end, ended), (joined, has_joined)) = (query.clone(), channel::<()>(), channel());
         let thread = std::thread::spawn(move || {
-            let member = query.join(Role::Worker(worker)).unwrap();
+            let Some(member) = unless_refused(query.join(Role::Worker(worker))) else { return scheduled().0 };
             let name = std::fs::read_link("/proc/thread-self").unwrap();
             joined.send(name.file_name().unwrap().to_str().unwrap().parse().unwrap()).unwrap();
             let _ = ended.recv();
             drop(member);
             scheduled().0
         });
-        Worker { end: Some(end), thread: Some(thread), id: has_joined.recv().unwrap() }
+        match has_joined.recv() {
+            Ok(id) => Some(Worker { end: Some(end), thread: Some(thread), id }),
+            Err(_) => {
+                assert_eq!(thread.join().unwrap(), ORDINARY);
+                None
+            }
+        }
     }
 
     /// Its runtime and period, as the kernel says.
@@ -76,14 +83,15 @@ fn queries_share_the_budget_and_each_has_its_deadline() {
     let query =
         |name: &str, deadline_ms| PoolQuery::new(&pool, name, Some(Duration::from_millis(deadline_ms)));
     let (fast, slow) = (query("fast", 20), query("slow", 500));
-    let alone: Vec<Worker> = (0..2).map(|worker| Worker::start(&fast, worker)).collect();
+    let workers = |query| (0..2).map(|worker| Worker::start(query, worker)).collect::<Option<Vec<Worker>>>();
+    let Some(alone) = workers(&fast) else { return };
     let server = |capacity_ms, period_ms| DeferrableServer {
         capacity_ns: capacity_ms * MS,
         period_ns: period_ms * MS,
     };
     assert_eq!(alone[0].server(), server(4, 20));
     assert_eq!(pool.settings().budget_of_worker(Some(Duration::from_millis(20)), 1), Some(server(4, 20)));
-    let other: Vec<Worker> = (0..2).map(|worker| Worker::start(&slow, worker)).collect();
+    let Some(other) = workers(&slow) else { return };
     let all = || alone.iter().chain(&other).map(Worker::server).collect::<Vec<_>>();
     assert_eq!(all(), [server(2, 20), server(2, 20), server(10, 100), server(10, 100)]);
     assert!(part(&all()) <= 0.4 + 1e-9);
@@ -93,7 +101,7 @@ fn queries_share_the_budget_and_each_has_its_deadline() {
     drop((receiver, other));
     // The kernel gives back what a thread had when the thread's period is over: until then, less is in use.
     assert!([server(2, 20), server(4, 20)].contains(&alone[0].server()));
-    let third = Worker::start(&query("third", 100), 0);
+    let Some(third) = Worker::start(&query("third", 100), 0) else { return };
     assert_eq!(third.server(), server(10, 100));
 }
 
@@ -111,22 +119,24 @@ fn two_queries_together_use_no_more_than_the_budget() {
     let threads = queries.map(|query| {
         let (is_over, ready) = (Arc::clone(&is_over), Arc::clone(&ready));
         std::thread::spawn(move || {
-            let member = query.join(Role::Worker(0)).unwrap();
+            let member = unless_refused(query.join(Role::Worker(0)));
             ready.wait();
+            let member = member?;
             let (mut clock, start) = (ThreadClock::of_this_thread(), Instant::now());
             let before = clock.read();
             while !is_over.load(Ordering::Relaxed) && start.elapsed() < Duration::from_secs(60) {
                 std::hint::spin_loop();
             }
             drop(member);
-            clock.read() - before
+            Some(clock.read() - before)
         })
     });
     ready.wait();
     let start = Instant::now();
     std::thread::sleep(Duration::from_secs(2));
     is_over.store(true, Ordering::Relaxed);
-    let used: Duration = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    let used: Option<Duration> = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    let Some(used) = used else { return };
     let window_ns = start.elapsed().as_nanos() as u64;
     let most_ns: u64 = servers.iter().map(|server| server.interference("query").within(window_ns)).sum();
     // The kernel looks once in a tick, and takes what was too much from the next period.

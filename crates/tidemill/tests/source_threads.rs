@@ -82,6 +82,12 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock()
 }
 
+/// Whether the kernel refuses the threads of a pool. Without a privilege it does; and some kernels lose count of what deadline
+/// threads had that have ended (`total_bw` in `/sys/kernel/debug/sched/debug` falls below zero), and refuse all later ones.
+fn is_refused(reason: &str) -> bool {
+    reason.contains("not permitted") || reason.contains("resource busy")
+}
+
 /// A pool, unless this machine does not grant it.
 fn granted(settings: PoolSettings) -> Option<Arc<Pool>> {
     match Pool::start(settings.clone()) {
@@ -90,8 +96,8 @@ fn granted(settings: PoolSettings) -> Option<Arc<Pool>> {
             println!("without locked memory: {error}");
             granted(PoolSettings { lock_memory: false, ..settings })
         }
-        Err(error) if error.reason.contains("not permitted") => {
-            println!("skipped, for there is no privilege: {error}");
+        Err(error) if is_refused(&error.reason) => {
+            println!("skipped: {error}");
             None
         }
         Err(error) => panic!("{error}"),

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
 use super::identity::QueryIdentity;
-use super::{Membership, Policy, PoolError, PoolState, Role, Thread, lock};
+use super::{Membership, Policy, PoolError, PoolState, Role, Thread, lock, shares};
 use crate::threads::{self, Scheduling};
 
 /// It begins and ends on the thread itself, or on another member's.
@@ -53,8 +52,7 @@ impl Enrolment {
         let (thread, role) = (self.thread, self.role);
         let member = shared.next_member.fetch_add(1, Ordering::Relaxed);
         lock(&shared.trace).joined(member, query, (thread, role), shared.now_ns());
-        let scheduling = shared.settings.scheduling(role, 0);
-        let promoted = once_others_have_left(|| threads::set_scheduling(thread, scheduling)).and_then(|()| {
+        let promoted = threads::set_scheduling(thread, shared.settings.scheduling(role, 0)).and_then(|()| {
             let (level, cpu_ns) = (Arc::clone(&self.level), self.cpu_time_ns());
             let added_thread =
                 Thread { member, thread, role, query: query.cloned(), level, server: None, cpu_ns };
@@ -67,7 +65,12 @@ impl Enrolment {
             Err(_) => drop(lock(&shared.trace).left(member, shared.now_ns())),
         }
         let what = format!("its threads cannot be scheduled as '{}'", shared.settings.policy_name());
-        let remedy = "grant CAP_SYS_NICE (setcap cap_sys_nice=ep) or a real-time limit (ulimit -r)";
+        let remedy = if promoted.as_ref().is_err_and(shares::is_busy) {
+            "to the kernel's count, other deadline threads have all that it may give: end them (chrt -p shows a thread's policy), \
+             or lower the budget; if there are none, this kernel has lost count, which a restart of the machine mends"
+        } else {
+            "grant CAP_SYS_NICE (setcap cap_sys_nice=ep) or a real-time limit (ulimit -r)"
+        };
         shared.had(promoted, &what, remedy)
     }
 
@@ -90,26 +93,6 @@ impl Enrolment {
 
     pub fn cpu_time_ns(&self) -> u64 {
         threads::cpu_time_ns(self.thread).unwrap_or(0)
-    }
-}
-
-/// How long the share of the processor may take that a thread has left.
-const SHARE_IS_FREE_AFTER_MAX: Duration = Duration::from_secs(1);
-
-/// Tries to schedule a thread until there is room for it. Linux gives back the share of a deadline thread that has ended only when its
-/// period is over, so a pool that is started right after another one has stopped could be refused for nothing.
-fn once_others_have_left(schedule: impl Fn() -> std::io::Result<()>) -> std::io::Result<()> {
-    let begin = Instant::now();
-    loop {
-        match schedule() {
-            Err(error)
-                if error.kind() == std::io::ErrorKind::ResourceBusy
-                    && begin.elapsed() < SHARE_IS_FREE_AFTER_MAX =>
-            {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            other => return other,
-        }
     }
 }
 

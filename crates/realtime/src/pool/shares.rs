@@ -87,7 +87,8 @@ fn count(members: &[Thread]) -> usize {
     queries.len()
 }
 
-fn is_busy(error: &Error) -> bool {
+/// Whether the kernel refuses a thread because others have the share of the processors that it would need.
+pub(super) fn is_busy(error: &Error) -> bool {
     error.kind() == std::io::ErrorKind::ResourceBusy
 }
 
