@@ -59,6 +59,11 @@ fn newest(folder: &Path, ending: &str) -> PathBuf {
     found.next_back().unwrap_or_else(|| panic!("no {ending} in {}", folder.display()))
 }
 
+/// The last cycle of a view's rows, which is behind the magic number and the version.
+fn cycle_of(rows: &Path) -> u64 {
+    u64::from_le_bytes(fs::read(rows).unwrap()[12..20].try_into().unwrap())
+}
+
 /// Takes bytes from the end of what a segment has; the rest of the file is reserved, and zero.
 fn cut_off(segment: &Path, bytes: usize) {
     let mut text = fs::read(segment).unwrap();
@@ -104,11 +109,13 @@ fn if_one_query_proves_that_the_end_of_a_journal_is_lost_none_runs_without_it() 
     post(listen, "second", 10);
     wait_for(&server, "ahead", 20);
     let ahead = journal.join("query-ahead");
-    wait_until("it is committed", || {
+    wait_until("its state and its rows are stored", || {
         let name = newest(&ahead, ".snapshot");
         let cycle = name.file_stem().and_then(|cycle| cycle.to_str()?.parse().ok()).unwrap();
         // An older one is removed at any time.
-        inspect::snapshot(&ahead, cycle).is_ok_and(|snapshot| snapshot.cut.positions == [20])
+        let has_all = inspect::snapshot(&ahead, cycle).is_ok_and(|snapshot| snapshot.cut.positions == [20]);
+        // Another thread writes the rows, before or after that; they begin with the last cycle that they have.
+        has_all && cycle_of(&newest(&ahead, ".rows")) >= cycle
     });
     server.kill();
     fs::remove_dir_all(journal.join("query-behind")).unwrap();
