@@ -66,6 +66,25 @@ impl Positions {
             ranges: known.map(|known| known.start.max(range.start)..known.end.min(range.end)).collect(),
         }
     }
+
+    /// Returns the positions of a range that are not among these.
+    ///
+    /// ```
+    /// use tidemill_journal::Positions;
+    /// let mut positions = Positions::default();
+    /// positions.add(3..5);
+    /// assert_eq!(positions.outside(2..7).ranges(), [2..3, 5..7]);
+    /// ```
+    pub fn outside(&self, range: Range<u64>) -> Positions {
+        let mut outside = Positions::default();
+        let mut next = range.start;
+        for inside in &self.within(range.clone()).ranges {
+            outside.add(next..inside.start);
+            next = inside.end;
+        }
+        outside.add(next..range.end);
+        outside
+    }
 }
 
 impl FromIterator<Range<u64>> for Positions {
@@ -111,6 +130,12 @@ mod tests {
                     let expected: BTreeSet<u64> = added.into_iter().flatten().collect();
                     let listed: Vec<u64> = positions.ranges().iter().cloned().flatten().collect();
                     assert!(listed.iter().eq(&expected), "{positions}: {expected:?}");
+                    let outside: Vec<u64> =
+                        positions.outside(1..6).ranges().iter().cloned().flatten().collect();
+                    assert!(
+                        outside.into_iter().eq((1..6).filter(|at| !expected.contains(at))),
+                        "{positions}"
+                    );
                     let has_gaps = positions.ranges().windows(2).all(|pair| pair[0].end < pair[1].start);
                     assert!(has_gaps, "{positions}");
                 }

@@ -28,6 +28,7 @@ mod text;
 mod translate;
 mod turns;
 pub mod value_text;
+mod why;
 
 pub use self::arguments::{Arguments, Value};
 pub use self::catalog::{
@@ -73,6 +74,7 @@ pub use self::text::duration::{parse_bytes, parse_duration_ns};
 pub use self::text::{MAX_SCRIPT_BYTES, Problem, Script, ScriptLocation, Span, TextError, masked};
 pub use self::translate::RowBatches;
 pub use self::turns::{Turn, Turns};
+pub use self::why::{WhyQuestion, Witness, why};
 pub use tidemill_connect::closest;
 pub use tidemill_connect::memory::PushTarget;
 pub use tidemill_operators::{Accumulator, Aggregate};

@@ -34,7 +34,7 @@ pub(super) fn show(past: &Past, cycle: u64, format: RowFormat) -> anyhow::Result
         terminal::tell(&format!("cycle {cycle}, closed at {closed}: {counted} of {stream}"));
         let positions: Positions = std::iter::once(range.clone()).collect();
         let rows = rows(past.journal(), stream, &positions, ROWS_MAX)?;
-        format.show(&with_positions(&rows, range.start)?)?;
+        format.show(&with_positions(&rows, range.clone())?)?;
         if count > ROWS_MAX as u64 {
             terminal::tell(&format!(
                 "(only the first {ROWS_MAX} are shown; `tidemill journal show {} --stream {stream} --from {}` \
@@ -48,8 +48,12 @@ pub(super) fn show(past: &Past, cycle: u64, format: RowFormat) -> anyhow::Result
 }
 
 /// Rows with their positions as the first column.
-fn with_positions(rows: &RecordBatch, start: u64) -> anyhow::Result<RecordBatch> {
-    let positions: ArrayRef = Arc::new(UInt64Array::from_iter_values((start..).take(rows.num_rows())));
+pub(super) fn with_positions(
+    rows: &RecordBatch,
+    positions: impl IntoIterator<Item = u64>,
+) -> anyhow::Result<RecordBatch> {
+    let positions = positions.into_iter().take(rows.num_rows());
+    let positions: ArrayRef = Arc::new(UInt64Array::from_iter_values(positions));
     let mut fields = vec![Arc::new(Field::new("position", DataType::UInt64, false))];
     fields.extend(rows.schema().fields().iter().cloned());
     let columns = std::iter::once(positions).chain(rows.columns().iter().cloned()).collect();

@@ -13,6 +13,7 @@ mod show;
 mod skip;
 mod step;
 mod verify;
+mod why;
 
 pub(crate) use show::rows as journaled_rows;
 
@@ -25,6 +26,7 @@ pub(crate) enum JournalCommand {
     Show(show::Show),
     Verify(verify::Verify),
     Replay(replay::Replay),
+    Why(why::Why),
     Diff(diff::Diff),
     Repair(repair::Repair),
     Skip(skip::Skip),
@@ -37,6 +39,7 @@ impl JournalCommand {
             JournalCommand::Show(command) => command.run(),
             JournalCommand::Verify(command) => command.run(),
             JournalCommand::Replay(command) => command.run(),
+            JournalCommand::Why(command) => command.run(),
             JournalCommand::Diff(command) => command.run(),
             JournalCommand::Repair(command) => command.run(),
             JournalCommand::Skip(command) => command.run(),

@@ -61,3 +61,4 @@ mod trips;
 mod usage;
 mod view_files;
 mod weighted_rows;
+mod why;

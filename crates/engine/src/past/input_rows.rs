@@ -30,11 +30,17 @@ impl Past {
     /// # Errors
     /// If the cut of the cycle, or the one before it, is gone or was never logged.
     pub fn rows_of(&self, cycle: u64) -> Result<CycleInput, Cause> {
+        self.rows_between(cycle.checked_sub(1), cycle)
+    }
+
+    /// The cut of a cycle, and for each source of the query the positions of its rows from the end of an earlier cycle on; `None`:
+    /// from the beginning on.
+    ///
+    /// # Errors
+    /// If one of the cuts is gone or was never logged.
+    pub fn rows_between(&self, after: Option<u64>, cycle: u64) -> Result<CycleInput, Cause> {
         let listing = inspect::list(&self.journal)?;
-        let before = match cycle.checked_sub(1) {
-            Some(before) => Some(self.cut(before)?),
-            None => None,
-        };
+        let before = after.map(|before| self.cut(before)).transpose()?;
         let cut = self.cut(cycle)?;
         let names = if self.is_of_database {
             database::sources_of_query(&self.description).map(str::to_owned).collect()

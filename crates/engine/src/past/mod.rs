@@ -14,7 +14,7 @@ use tidemill_core::Cut;
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::Snapshot;
 use tidemill_journal::inspect::{self, Listing};
-use tidemill_journal::{StoredSnapshot, database};
+use tidemill_journal::{Skips, StoredSnapshot, database};
 
 use crate::clock::SourceInCuts;
 use crate::durable::sources_of;
@@ -33,6 +33,8 @@ pub struct Past {
     description: String,
     /// Whether its cycles are those of a database: only some of them concern it.
     is_of_database: bool,
+    /// The rows that are left out.
+    left_out: Skips,
 }
 
 /// Where reading the past begins.
@@ -76,7 +78,14 @@ impl Past {
             Some(above) if is_of_database => above.to_owned(),
             _ => folder.to_owned(),
         };
-        Ok(Past { folder: folder.to_owned(), journal, description, is_of_database })
+        Ok(Past { folder: folder.to_owned(), journal, description, is_of_database, left_out: Skips::new() })
+    }
+
+    /// Returns the same past without some rows of its sources. Their event times count as before, so that nothing else is early
+    /// or late because of that, and each cycle ends where it did.
+    #[must_use]
+    pub fn without(self, left_out: Skips) -> Past {
+        Past { left_out, ..self }
     }
 
     /// Whether its rows and cuts are those of a database.

@@ -252,7 +252,8 @@ fn cycles(
     let mut in_past = Vec::new();
     for (at, ((source, planned), in_cuts)) in sources.iter().zip(&plan.sources).zip(in_cuts).enumerate() {
         let records = PastRecords::new(past.journal.clone(), &source.stream, Arc::clone(&source.raw));
-        let skipped = listing.skips.get(&source.stream).cloned().unwrap_or_default();
+        let skips = [&listing.skips, &past.left_out].map(|skips| skips.get(&source.stream));
+        let skipped = skips.into_iter().flatten().flat_map(|skips| skips.ranges().iter().cloned()).collect();
         let both = [Arc::clone(&source.schema), Arc::clone(&source.schema)];
         // The clock of a database keeps late rows for whoever reads them.
         let streams = if source.columns.is_some() { &both[..] } else { &planned.streams[..] };
