@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use parking_lot::Mutex;
+use tidemill_core::Cut;
 use tidemill_core::error::Cause;
 use tidemill_core::fields::PutFields;
 
+use crate::beginning;
 use crate::commits::CommitFile;
 use crate::current_query;
 use crate::cut_journal::CutJournal;
@@ -376,6 +378,7 @@ impl Journal {
         remove(layout::seen_epochs(&self.folder))?;
         remove(layout::away(&self.own))?;
         remove(layout::begun(&self.own))?;
+        remove(layout::beginning(&self.own))?;
         self.snapshots().remove_after(None)?;
         let views = layout::views(&self.own);
         self.medium.remove_folder(&views).map_err(|error| failed("remove", &views, error))?;
@@ -442,6 +445,24 @@ impl Journal {
     /// run begins with an older state.
     pub fn begun(&self) -> CommitFile {
         CommitFile::new(self.medium.clone(), layout::begun(&self.own))
+    }
+
+    /// Notes after which cut the query began, durably; `None`: with the first cycle that there ever was.
+    ///
+    /// # Errors
+    /// If the disk is full or fails.
+    ///
+    /// ```
+    /// # use tidemill_journal::{BeganAt, Journal, inspect};
+    /// let folder = tempfile::tempdir()?;
+    /// let journal = Journal::open(folder.path())?;
+    /// assert_eq!(inspect::beginning(folder.path())?, None);
+    /// journal.set_beginning(None)?;
+    /// assert_eq!(inspect::beginning(folder.path())?, Some(BeganAt::First));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_beginning(&self, after: Option<&Cut>) -> Result<(), Cause> {
+        beginning::write(&*self.medium, &layout::beginning(&self.own), after)
     }
 
     /// The file of commits.

@@ -27,6 +27,10 @@ pub(crate) fn begun(folder: &Path) -> PathBuf {
     folder.join("begun")
 }
 
+pub(crate) fn beginning(folder: &Path) -> PathBuf {
+    folder.join("beginning")
+}
+
 pub(crate) fn skips(folder: &Path) -> PathBuf {
     folder.join("skips")
 }

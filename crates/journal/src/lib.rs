@@ -20,6 +20,7 @@
 //!
 //! Journals, cuts and definitions have the same format: segments of records with checksums. Numbers are little-endian.
 
+mod beginning;
 mod catalog_journal;
 mod clients;
 mod commits;
@@ -59,6 +60,7 @@ mod stored_rows;
 mod stream;
 mod stretches;
 
+pub use beginning::BeganAt;
 pub use catalog_journal::CatalogJournal;
 pub use commits::CommitFile;
 pub use cut_journal::{CutJournal, CutReader};

@@ -84,6 +84,7 @@ impl Why {
                 let rows = quantity::counted(rows, "row");
                 line.set_message(format!("{}: {rows}", quantity::counted(replays as u64, "replay")));
                 line.tick();
+                Ok(())
             },
         });
         line.finish_and_clear();

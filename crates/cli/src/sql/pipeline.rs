@@ -227,6 +227,7 @@ pub(crate) fn is_definition(kind: &StatementKind) -> bool {
             | StatementKind::Describe(_)
             | StatementKind::Subscribe(_)
             | StatementKind::ExplainOutput(_)
+            | StatementKind::ExplainWhy(_)
             | StatementKind::Explain { .. }
     )
 }

@@ -125,3 +125,63 @@ fn rows_that_changed_nothing_are_named_and_cycles_of_the_past_are_explained() {
     refused("CREATE VIEW w AS SELECT 1", &[], "only an answer of SELECT");
     refused("SELECT n FROM totals", &["--format", "csv"], "--format table");
 }
+
+/// Over psql: a view is explained from where it began on, although snapshots were taken since, and its server was killed.
+#[cfg(unix)]
+#[test]
+fn a_server_explains_its_views_from_where_they_began() {
+    use crate::support::child::wait_until;
+    use crate::support::served::{Served, has_psql};
+    use tidemill_testing::ports::free_port;
+    use tidemill_testing::sender::Sender;
+
+    if !has_psql() {
+        return;
+    }
+    let folder = folder_with(&[]);
+    let folder = folder.path();
+    let (listen, mut server) = (free_port(), Served::start(folder));
+    server.psql(&format!(
+        "SET snapshot_every = '20 ms';
+         CREATE SOURCE events (n BIGINT, time TIMESTAMP NOT NULL) WITH (connector = 'line_protocol',
+             listen = 'http://127.0.0.1:{listen}', durable = true, retain = '10 MB');
+         CREATE MATERIALIZED VIEW totals AS SELECT n % 3 AS key, count(*) AS rows FROM events GROUP BY n % 3;
+         CREATE VIEW keys AS SELECT key FROM totals WHERE rows >= 2"
+    ));
+    let post = |client, numbers: std::ops::Range<u64>| {
+        let bodies = numbers.map(|n| format!("events n={n}i 1700000000000\n"));
+        Sender::start(listen, client, bodies.collect()).join();
+    };
+    let wait_for = |server: &Served, query: &str, answer: &str| {
+        wait_until("the view has every row", || server.psql(query) == answer);
+    };
+    post("first", 0..6);
+    wait_for(&server, "SELECT sum(rows) FROM totals", "6\n");
+    server.psql("CREATE MATERIALIZED VIEW later AS SELECT count(*) AS rows FROM events");
+    post("second", 6..9);
+    wait_for(&server, "SELECT rows FROM later", "3\n");
+    let check = |server: &Served| {
+        let why = |query: &str| server.psql(&format!("EXPLAIN WHY {query}"));
+        let explained = why("SELECT rows FROM totals WHERE key = 1");
+        let needed: Vec<&str> = explained.lines().collect();
+        let row = |position: u64| {
+            format!("events|{position}|needed|{{\"n\":{position},\"time\":\"2023-11-14T22:13:20\"}}")
+        };
+        assert_eq!(needed, [1, 4, 7].map(row), "{explained}");
+        assert_eq!(why("SELECT * FROM later").lines().collect::<Vec<_>>(), [6, 7, 8].map(row));
+        assert_eq!(why("SELECT * FROM keys WHERE key = 2").lines().count(), 2, "two rows make it a key");
+    };
+    check(&server);
+    server.kill();
+    let server = Served::start(folder);
+    check(&server);
+    for (query, reason) in [
+        ("SELECT * FROM later WHERE rows = 0", "the answer has no rows"),
+        ("SELECT * FROM later, totals", "ask for one of them at a time"),
+        ("SELECT 1", "reads no materialized view that runs"),
+        ("SHOW QUERIES", "expected a query whose answer is explained"),
+    ] {
+        let refused = server.psql(&format!("EXPLAIN WHY {query}"));
+        assert!(refused.contains(reason), "{query}: {refused}");
+    }
+}

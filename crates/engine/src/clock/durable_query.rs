@@ -232,6 +232,7 @@ fn create(
     log: &ClockJournal,
     own: &[SourceJournal],
 ) -> Result<(), Cause> {
+    folder.journal.set_beginning(after.as_ref())?;
     if let Some(cut) = after {
         // Its cut and the rows before it must not be lost any more.
         for (source, position) in own.iter().zip(&cut.positions).filter(|(source, _)| source.waits) {

@@ -14,7 +14,7 @@ use tidemill_core::Cut;
 use tidemill_core::error::Cause;
 use tidemill_core::snapshot::Snapshot;
 use tidemill_journal::inspect::{self, Listing};
-use tidemill_journal::{Skips, StoredSnapshot, database};
+use tidemill_journal::{BeganAt, Skips, StoredSnapshot, database};
 
 use crate::clock::SourceInCuts;
 use crate::durable::sources_of;
@@ -40,7 +40,8 @@ pub struct Past {
 /// Where reading the past begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PastStart {
-    /// With the first cycle. A query of a database begins with the oldest state that it has kept.
+    /// With the first cycle of the query. If what it read first is gone, a query of a database begins with the oldest state
+    /// that it has kept.
     #[default]
     Beginning,
     /// With the oldest state that it has kept.
@@ -144,9 +145,19 @@ impl Past {
 
     /// The state to begin with.
     fn state(&self, start: PastStart) -> Result<Option<StoredSnapshot>, Cause> {
+        if start == PastStart::Beginning {
+            match inspect::beginning(&self.folder)? {
+                Some(BeganAt::First) => return Ok(None),
+                Some(BeganAt::After(cut)) => {
+                    let state = Snapshot { cycle: cut.cycle, ..Snapshot::default() };
+                    return Ok(Some(StoredSnapshot { cut, plan: self.description.clone(), state }));
+                }
+                // It is a pipeline, or an earlier version has begun it.
+                None => {}
+            }
+        }
         let cycles = self.states()?;
         let wanted = match start {
-            // A query of a database without any state began with the first cycle.
             PastStart::Beginning if !self.is_of_database || cycles.is_empty() => return Ok(None),
             PastStart::Beginning | PastStart::Oldest => cycles.first().copied(),
             PastStart::Before(cycle) => cycles.iter().rev().find(|state| **state < cycle).copied(),

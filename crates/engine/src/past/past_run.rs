@@ -79,7 +79,14 @@ impl Engine {
         let listing = inspect::list(&past.journal)?;
         let in_cuts = sources.iter().map(|source| past.in_cuts(&source.stream, &listing));
         let in_cuts = in_cuts.collect::<Result<Vec<_>, _>>()?;
-        let (after, state) = begun(if is_other { None } else { past.state(start)? });
+        let first_state = if is_other { None } else { past.state(start)? };
+        let first_cut = first_state.as_ref().map(|stored| &stored.cut);
+        let may_begin_later = past.is_of_database && start == PastStart::Beginning && !is_other;
+        let (after, state) = if may_begin_later && check_there(past, &listing, &sources, first_cut).is_err() {
+            begun(past.state(PastStart::Oldest)?)
+        } else {
+            begun(first_state)
+        };
         let first = after.as_ref().map_or(0, |cut| cut.cycle + 1);
         let last = match (cuts.end.checked_sub(1), last) {
             (Some(end), wanted)

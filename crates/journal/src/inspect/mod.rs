@@ -16,6 +16,7 @@ use tidemill_core::Cut;
 use tidemill_core::error::Cause;
 use tidemill_core::fields::Fields;
 
+use crate::beginning::{self, BeganAt};
 use crate::commits::CommitFile;
 use crate::current_query;
 use crate::cut_record::decode_cut;
@@ -164,6 +165,14 @@ pub fn query(folder: &Path) -> Result<Option<String>, Cause> {
     query::read(&Disk, &layout::query(&current_query::folder_of(&Disk, folder)?))
 }
 
+/// Where the query that a folder belongs to began; `None`: an earlier version has begun it, and did not say.
+///
+/// # Errors
+/// If the file is damaged, or a newer program wrote it.
+pub fn beginning(folder: &Path) -> Result<Option<BeganAt>, Cause> {
+    beginning::read(&Disk, &layout::beginning(&current_query::folder_of(&Disk, folder)?))
+}
+
 /// The state after a cycle.
 ///
 /// # Errors
@@ -259,6 +268,7 @@ impl Verification {
             (layout::away(own), CommitFile::read_on(medium, &layout::away(own)).err()),
             (layout::query(own), query::read(medium, &layout::query(own)).err()),
             (layout::begun(own), CommitFile::read_on(medium, &layout::begun(own)).err()),
+            (layout::beginning(own), beginning::read(medium, &layout::beginning(own)).err()),
             (layout::identity(own), identity::read(medium, &layout::identity(own)).err()),
         ]);
         let has_streams = !sorted_names(medium, &layout::streams(own))?.is_empty();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tidemill_engine::{Cause, inspect};
-use tidemill_sql::{Pipeline, Planner, Settings};
+use tidemill_sql::{Catalog, Pipeline, Planner, Settings};
 
 use crate::catalog::record::{CatalogRecord, StartedQuery};
 use crate::runtime::query_folder::{folder_in, folder_name, is_query_folder};
@@ -49,9 +49,23 @@ pub fn past_query(
         }
     }
     planner.replay(&definitions)?;
-    let defaults = Settings { journal: Some(journal.to_owned()), ..planner.settings().clone() };
+    let defaults = planner.settings().clone();
+    past_of_started(planner.into_catalog(), &defaults, journal, query, started.as_ref())
+}
+
+/// Returns the pipeline of a query as it was started last, and its folder in the journal of the database.
+pub(crate) fn past_of_started(
+    catalog: Catalog,
+    defaults: &Settings,
+    journal: &Path,
+    query: &str,
+    started: Option<&StartedQuery>,
+) -> Result<(Pipeline, PathBuf), Cause> {
+    let defaults = Settings { journal: Some(journal.to_owned()), ..defaults.clone() };
     let (settings, outputs) = match started {
-        Some(StartedQuery { settings, outputs, .. }) => (Settings::decode(&settings, &defaults)?, outputs),
+        Some(StartedQuery { settings, outputs, .. }) => {
+            (Settings::decode(settings, &defaults)?, outputs.clone())
+        }
         None => (defaults.clone(), vec![query.to_owned()]),
     };
     let folder = match &settings.journal {
@@ -60,6 +74,6 @@ pub fn past_query(
     };
     let settings = Settings { workers: defaults.workers, processes: 1, ..settings };
     let names: Vec<&str> = outputs.iter().map(String::as_str).collect();
-    let pipeline = Planner::at(planner.into_catalog(), settings).pipeline_of(&names)?;
+    let pipeline = Planner::at(catalog, settings).pipeline_of(&names)?;
     Ok((pipeline, folder))
 }

@@ -8,6 +8,7 @@ use tidemill_sql::{Reply as Planned, Statement, StatementKind};
 use super::adding_columns::add_columns;
 use super::live_sources::query;
 use super::subscribing::subscribe;
+use super::why::explain_why;
 use crate::lifecycle::announcement::{announced, stays};
 use crate::runtime::readers::planning;
 use crate::{Error, Reply, Session};
@@ -52,6 +53,7 @@ impl Session {
             StatementKind::Explain { analyze, statement: explained, .. } => {
                 self.explain(statement, explained, *analyze)
             }
+            StatementKind::ExplainWhy(query) => explain_why(self, query),
             StatementKind::ExplainOutput(name) => match self.runtime.explain_output(name.as_str()) {
                 Some(text) => Ok(Reply::Text(text)),
                 None => self.plan(statement),

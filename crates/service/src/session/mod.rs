@@ -9,6 +9,7 @@ mod plans;
 mod pushing;
 mod subscribing;
 mod table_transaction;
+mod why;
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -65,6 +65,7 @@ pub(crate) fn defined(statement: &Statement) -> Option<(RelationKind, &str)> {
         | StatementKind::Start(_)
         | StatementKind::Alter(_)
         | StatementKind::ExplainOutput(_)
+        | StatementKind::ExplainWhy(_)
         | StatementKind::Explain { .. } => return None,
     })
 }

@@ -249,7 +249,17 @@ impl Catalog {
     /// assert!(matches!(planner.execute(&statement), Ok(Reply::Rows(_) | Reply::Query(_))));
     /// ```
     pub fn attach_rows(&mut self, name: &str, rows: RecordBatch) {
-        self.relations.add(name, Relation::Source(Arc::new(SourceDefinition::of_rows(name, rows))));
+        let rows = Arc::new(SourceDefinition::of_rows(name, rows));
+        let attached = match self.relations.get(name) {
+            // What is defined over the view reads them, too.
+            Some(Relation::View(known)) => {
+                let known = known.as_ref().clone();
+                self.has_attached_views = true;
+                Relation::View(Arc::new(ViewDefinition { rows: Some(rows), ..known }))
+            }
+            _ => Relation::Source(rows),
+        };
+        self.relations.add(name, attached);
     }
 
     /// As [`attach_rows`](Catalog::attach_rows), with rows in several batches.

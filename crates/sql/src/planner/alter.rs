@@ -131,6 +131,13 @@ fn named(kind: &StatementKind) -> Option<(RelationKind, &Name)> {
 }
 
 /// Nothing runs here that `SUBSCRIBE` could follow.
+pub(super) fn no_past(statement: &Statement) -> TextError {
+    let message = "nothing is kept here by which an answer could be explained";
+    statement.error(statement.span, message).with_hint(
+        "ask a server that has the view (tidemill serve --data, or sql --database); tidemill journal why explains answers of scripts",
+    )
+}
+
 pub(super) fn no_changes(name: &Name, statement: &Statement) -> TextError {
     let message = format!("`{name}` does not run here, so there are no changes to follow");
     statement.error(name.span, message).with_hint("SUBSCRIBE TO a view of a server, or SELECT from it")

@@ -39,7 +39,7 @@ use tidemill_engine::{Cause, MemoryBudget};
 use tidemill_operators::Aggregate;
 
 use self::add_columns::add_columns;
-use self::alter::no_changes;
+use self::alter::{no_changes, no_past};
 pub use self::cached_plan::CachedPlan;
 use self::deadlines::may_start;
 use self::deep_plans::with_deep_stack;
@@ -347,6 +347,7 @@ impl Planner {
                 self.drop_named(*kind, name, *if_exists, statement)
             }
             StatementKind::ExplainOutput(name) => self.explain_output(name, statement),
+            StatementKind::ExplainWhy(_) => Err(no_past(statement)),
             StatementKind::Explain { analyze, statement: explained, .. } => {
                 self.explain(*analyze, explained, statement)
             }

@@ -1,4 +1,4 @@
-//! `EXPLAIN [ANALYZE] [VERBOSE] statement`, `EXPLAIN (option, ...) statement`, `EXPLAIN name`.
+//! `EXPLAIN [ANALYZE] [VERBOSE] statement`, `EXPLAIN (option, ...) statement`, `EXPLAIN name`, `EXPLAIN WHY query`.
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -25,7 +25,12 @@ pub(super) fn read(
     if !analyze && cursor.is_single_word() {
         return Ok(StatementKind::ExplainOutput(cursor.relation_name("the name of a sink or view")?));
     }
+    let asks_why = !analyze && cursor.take(&["WHY"]);
     let first = cursor.here();
+    if asks_why && !cursor.sees_query() {
+        let error = cursor.unexpected("a query whose answer is explained");
+        return Err(error.with_hint("EXPLAIN WHY SELECT ... FROM a materialized view"));
+    }
     // Checked here, not after reading: EXPLAIN EXPLAIN EXPLAIN ... must not nest.
     let planned = cursor.sees_query()
         || cursor.sees(&["INSERT"])
@@ -38,6 +43,9 @@ pub(super) fn read(
         ));
     }
     let statement = read_whole(cursor, options, first.to(span))?;
+    if asks_why {
+        return Ok(StatementKind::ExplainWhy(Box::new(statement)));
+    }
     Ok(StatementKind::Explain { analyze, is_json, statement: Box::new(statement) })
 }
 

@@ -159,6 +159,8 @@ pub enum StatementKind {
     },
     /// `EXPLAIN name`: the plan of a sink or view that is defined; if it runs, with what it has done.
     ExplainOutput(Name),
+    /// `EXPLAIN WHY`: the rows of the sources that make the answer of a query.
+    ExplainWhy(Box<Statement>),
     /// `EXPLAIN`: the plan that would run.
     Explain {
         /// Whether to run it too, and report measurements.
@@ -225,6 +227,7 @@ impl StatementKind {
             | StatementKind::Describe(_)
             | StatementKind::Subscribe(_)
             | StatementKind::ExplainOutput(_)
+            | StatementKind::ExplainWhy(_)
             | StatementKind::Explain { .. } => false,
         }
     }
@@ -261,8 +264,13 @@ impl Statement {
         client::query::names(&self.kind)
     }
 
-    /// The names that could be those of relations which it reads if it is a query.
-    pub(crate) fn possible_relations(&self) -> Vec<String> {
+    /// Returns the names that could be those of relations which it reads if it is a query.
+    ///
+    /// ```
+    /// let query = tidemill_sql::parse("SELECT n FROM totals", "example").unwrap().remove(0);
+    /// assert!(query.possible_relations().contains(&"totals".to_owned()));
+    /// ```
+    pub fn possible_relations(&self) -> Vec<String> {
         client::query::possible_relations(&self.kind)
     }
 

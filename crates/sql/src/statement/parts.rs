@@ -29,7 +29,9 @@ pub(super) fn visit<V: Visitor>(statement: &Statement, visitor: &mut V) -> Contr
             Some(SinkInput::Relation(_)) | None => ControlFlow::Continue(()),
         },
         StatementKind::InsertInto { query, .. } | StatementKind::Query(query, _) => walk(query, visitor),
-        StatementKind::Explain { statement, .. } => visit(statement, visitor),
+        StatementKind::Explain { statement, .. } | StatementKind::ExplainWhy(statement) => {
+            visit(statement, visitor)
+        }
         StatementKind::Set { .. }
         | StatementKind::Show(_)
         | StatementKind::Describe(_)

@@ -5,6 +5,7 @@
 //! asked alike (decision 0198).
 
 mod minimal;
+mod shown;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -41,8 +42,8 @@ pub struct WhyQuestion<'a> {
     pub last: Option<u64>,
     /// After how many replays the search ends, even if fewer rows might do.
     pub replays_max: usize,
-    /// Is told after each replay how many there were, and among how many rows is looked.
-    pub progress: &'a dyn Fn(usize, u64),
+    /// Is told after each replay how many there were, and among how many rows is looked. An error ends the search.
+    pub progress: &'a dyn Fn(usize, u64) -> Result<(), Cause>,
 }
 
 /// Why an answer is what it is.
@@ -96,7 +97,7 @@ pub struct Witness {
 ///     query: &query,
 ///     last: None,
 ///     replays_max: 100,
-///     progress: &|_, _| {},
+///     progress: &|_, _| Ok(()),
 /// });
 /// let witness = witness.unwrap();
 /// assert_eq!(witness.rows["numbers"].ranges(), [0..1, 2..3]);
@@ -231,7 +232,7 @@ impl<'a> Search<'a> {
             Err(cause) if cause.fault == Fault::User => false,
             Err(cause) => return Err(cause),
         };
-        (self.question.progress)(self.replays, rows.iter().map(Positions::count).sum());
+        (self.question.progress)(self.replays, rows.iter().map(Positions::count).sum())?;
         Ok(gives)
     }
 

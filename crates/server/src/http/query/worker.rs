@@ -393,6 +393,7 @@ fn only_statement(text: &str) -> Result<Statement, Report> {
             | StatementKind::Describe(_)
             | StatementKind::Subscribe(_)
             | StatementKind::ExplainOutput(_)
+            | StatementKind::ExplainWhy(_)
             | StatementKind::Explain { analyze: false, .. } => Ok(statement),
             StatementKind::Explain { analyze: true, statement: ref measured, .. }
                 if matches!(measured.kind, StatementKind::Query(..)) =>

@@ -36,7 +36,9 @@ pub(crate) enum ClientStatement {
 /// Whether other sessions may see the text of a statement.
 fn is_shown(kind: &StatementKind) -> bool {
     match kind {
-        StatementKind::Explain { statement, .. } => is_shown(&statement.kind),
+        StatementKind::Explain { statement, .. } | StatementKind::ExplainWhy(statement) => {
+            is_shown(&statement.kind)
+        }
         StatementKind::Set { .. } => false,
         kind => !kind.is_definition(),
     }

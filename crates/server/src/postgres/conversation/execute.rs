@@ -438,7 +438,9 @@ fn tag(kind: &StatementKind) -> String {
         StatementKind::Query(..) => "SELECT 0",
         StatementKind::Show(_) | StatementKind::Describe(_) => "SHOW",
         StatementKind::Subscribe(_) => "SUBSCRIBE 0",
-        StatementKind::Explain { .. } | StatementKind::ExplainOutput(_) => "EXPLAIN",
+        StatementKind::Explain { .. } | StatementKind::ExplainOutput(_) | StatementKind::ExplainWhy(_) => {
+            "EXPLAIN"
+        }
     }
     .to_owned()
 }

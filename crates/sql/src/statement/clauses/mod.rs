@@ -67,7 +67,10 @@ pub(crate) fn not_given(statement: &Statement, name: &str, place: Span) -> TextE
 impl Clauses<'_> {
     /// Whether the statement is executed once, and not kept as its text.
     fn is_query(&self) -> bool {
-        matches!(self.statement.kind, StatementKind::Query(..) | StatementKind::Explain { .. })
+        matches!(
+            self.statement.kind,
+            StatementKind::Query(..) | StatementKind::Explain { .. } | StatementKind::ExplainWhy(_)
+        )
     }
 
     /// Refuses a clause that begins with these words, at their first occurrence after the beginning of `node`.

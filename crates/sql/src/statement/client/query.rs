@@ -52,7 +52,9 @@ pub(crate) fn translate(kind: &mut StatementKind) {
             let _ = walk_mut(query, &mut Selects);
             let _ = walk_mut(query, &mut Calls);
         }
-        StatementKind::Explain { statement, .. } => translate(&mut statement.kind),
+        StatementKind::Explain { statement, .. } | StatementKind::ExplainWhy(statement) => {
+            translate(&mut statement.kind)
+        }
         _ => {}
     }
 }

@@ -447,7 +447,7 @@ impl VisitorMut for Bound<'_> {
 fn visit_mut(statement: &mut Statement, bound: &mut Bound<'_>) {
     let _ = match &mut statement.kind {
         StatementKind::Query(query, _) => walk_mut(query, bound),
-        StatementKind::Explain { statement, .. } => {
+        StatementKind::Explain { statement, .. } | StatementKind::ExplainWhy(statement) => {
             visit_mut(statement, bound);
             ControlFlow::Continue(())
         }
