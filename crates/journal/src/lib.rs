@@ -20,7 +20,6 @@
 //!
 //! Journals, cuts and definitions have the same format: segments of records with checksums. Numbers are little-endian.
 
-mod beginning;
 mod catalog_journal;
 mod clients;
 mod commits;
@@ -33,7 +32,6 @@ mod epochs;
 mod failure;
 mod file_reader;
 mod frame;
-mod identity;
 pub mod inspect;
 mod journal;
 mod layout;
@@ -60,7 +58,6 @@ mod stored_rows;
 mod stream;
 mod stretches;
 
-pub use beginning::BeganAt;
 pub use catalog_journal::CatalogJournal;
 pub use commits::CommitFile;
 pub use cut_journal::{CutJournal, CutReader};
@@ -70,6 +67,7 @@ pub use journal::Journal;
 pub use medium::{LockGuard, Medium, MediumFile};
 pub use positions::Positions;
 pub use progress::StreamProgress;
+pub use query::beginning::BeganAt;
 pub use skips::Skips;
 pub use snapshots::{SnapshotFolder, StoredSnapshot};
 pub use stored_chunks::{ChunkPlace, StoredChunks};

@@ -46,7 +46,7 @@ pub(crate) struct Why {
     /// Explain the answer after the last cycle that was closed at this time (UTC) or before, such as '2026-03-01 12:00:05'
     #[arg(long, value_name = "TIME", conflicts_with = "to_cycle")]
     at: Option<String>,
-    /// End the search after so many replays, even if fewer rows might do
+    /// End the search after this many replays, even if fewer rows might do
     #[arg(long, value_name = "NUMBER", default_value_t = 2_000)]
     replays_max: usize,
     /// How to show rows
@@ -140,8 +140,8 @@ fn show(witness: &Witness, past: &Past, format: RowFormat) -> anyhow::Result<()>
     terminal::show(if witness.is_minimal {
         "These rows alone give the answer; without any one of them it is another."
     } else {
-        "These rows alone give the answer. The search ended before it was known whether all are needed: --replays-max goes \
-         on longer."
+        "These rows alone give the answer. The search ended before it was known whether all are needed; a larger \
+         --replays-max lets it continue."
     })?;
     for (stream, positions) in &witness.alike {
         let of_stream = witness.keys.iter().filter(|(source, _)| source == stream);

@@ -48,8 +48,9 @@ fn named(shown: &str, rows: &Rows) -> Rows {
 
 #[test]
 fn the_rows_that_are_named_alone_give_the_answer_and_not_without_any_one_of_them() {
-    let first = "SELECT who, at FROM (SELECT who, at, row_number() OVER (PARTITION BY who ORDER BY clicks DESC, at) AS place
-                 FROM visits) t WHERE place = 1";
+    let first = "SELECT who, at FROM (
+                     SELECT who, at, row_number() OVER (PARTITION BY who ORDER BY clicks DESC, at) AS place FROM visits
+                 ) t WHERE place = 1";
     let pairs = "SELECT a.who AS who, a.at AS first, b.at AS next FROM visits a JOIN visits b
                  ON a.who = b.who AND b.at > a.at AND b.at <= a.at + INTERVAL '4 seconds'";
     let views = [
@@ -94,8 +95,8 @@ fn the_rows_that_are_named_alone_give_the_answer_and_not_without_any_one_of_them
 /// Rows that were too late are named apart: they have the key, and changed nothing.
 #[test]
 fn rows_that_changed_nothing_are_named_and_cycles_of_the_past_are_explained() {
-    let rows = "at,who\n2026-03-01 12:00:01,ann\n2026-03-01 12:00:02,bob\n2026-03-01 12:05:00,ann\n2026-03-01 12:00:03,ann\n\
-                2026-03-01 12:09:00,bob\n";
+    let rows = "at,who\n2026-03-01 12:00:01,ann\n2026-03-01 12:00:02,bob\n2026-03-01 12:05:00,ann\n\
+                2026-03-01 12:00:03,ann\n2026-03-01 12:09:00,bob\n";
     let script = "SET cycle_events = 1; SET cycle_fixed = true;
         CREATE SOURCE visits (at TIMESTAMP, who VARCHAR, WATERMARK FOR at AS at - INTERVAL '1 second')
             WITH (path = 'visits.csv', durable = true);
@@ -114,7 +115,7 @@ fn rows_that_changed_nothing_are_named_and_cycles_of_the_past_are_explained() {
     let both =
         why("SELECT n FROM totals", &["--to-cycle", "1"]).expect(0).shows(&["made by 2 rows of visits"]);
     assert!(both.stderr.contains("as of cycle 1"), "{}", both.stderr);
-    why("SELECT n FROM totals", &["--replays-max", "2"]).expect(0).shows(&["--replays-max goes on longer"]);
+    why("SELECT n FROM totals", &["--replays-max", "2"]).expect(0).shows(&["a larger --replays-max"]);
     let refused = |look: &str, more: &[&str], reason: &str| {
         let stderr = why(look, more).expect(2).stderr;
         assert!(stderr.contains(reason), "{look}: {stderr}");

@@ -66,8 +66,9 @@ impl Enrolment {
         }
         let what = format!("its threads cannot be scheduled as '{}'", shared.settings.policy_name());
         let remedy = if promoted.as_ref().is_err_and(shares::is_busy) {
-            "to the kernel's count, other deadline threads have all that it may give: end them (chrt -p shows a thread's policy), \
-             or lower the budget; if there are none, this kernel has lost count, which a restart of the machine mends"
+            "to the kernel's count, other deadline threads have all that it may give: end them (chrt -p shows the \
+             policy of a thread), or lower the budget; if there are none, this kernel has lost count, which a restart \
+             of the machine mends"
         } else {
             "grant CAP_SYS_NICE (setcap cap_sys_nice=ep) or a real-time limit (ulimit -r)"
         };

@@ -13,7 +13,7 @@ use crate::{Error, Reply, Runtime, Session};
 /// After how many replays a search ends.
 const REPLAYS_MAX: usize = 2_000;
 
-/// Explains the answer of a query: by replays of the query that keeps the view which it reads, while that goes on.
+/// Explains the answer of a query: by replays of the query that keeps the view which it reads, while that continues.
 pub(super) fn explain_why(session: &mut Session, query: &Statement) -> Result<Reply, Error> {
     drop(session.stopped_views(query)?);
     let turns = Arc::clone(&session.turns);
@@ -56,7 +56,8 @@ fn the_query(runtime: &Runtime, query: &Statement) -> Result<Arc<NamedQuery>, Ca
     match found[..] {
         [only] => Ok(Arc::clone(only)),
         [] => Err(Cause::user(
-            "the query reads no materialized view that runs, so no past made its answer; CREATE MATERIALIZED VIEW keeps one",
+            "the query reads no materialized view that runs, so no past made its answer; CREATE MATERIALIZED VIEW \
+             keeps one",
         )),
         [first, second, ..] => Err(Cause::user(format!(
             "the query reads what '{}' and '{}' keep; ask for one of them at a time",

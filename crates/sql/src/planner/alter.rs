@@ -134,7 +134,7 @@ fn named(kind: &StatementKind) -> Option<(RelationKind, &Name)> {
 pub(super) fn no_past(statement: &Statement) -> TextError {
     let message = "nothing is kept here by which an answer could be explained";
     statement.error(statement.span, message).with_hint(
-        "ask a server that has the view (tidemill serve --data, or sql --database); tidemill journal why explains answers of scripts",
+        "ask a server that has the view (tidemill serve --data); `tidemill journal why` explains answers of scripts",
     )
 }
 

@@ -15,10 +15,10 @@ use crate::relations::projected::Projected;
 use crate::relations::single_batch_source::SingleBatchSource;
 use crate::relations::source_definition::SourceDefinition;
 use crate::statement::compared_lists;
+use crate::statement::explain;
 use crate::statement::{Parameter, ParameterType, Statement, StatementKind, number};
 use crate::text::TextError;
 use crate::translate::is_static;
-use crate::why::Witness;
 
 impl Planner {
     /// Adds a table whose rows are given. It is not a definition: other planners, other processes and the catalogue's log do not
@@ -115,7 +115,7 @@ impl Planner {
                 let output = prepared.outputs().first();
                 Ok(Some(output.map_or_else(|| shown_columns(&plan), |output| Arc::clone(&output.schema))))
             }
-            StatementKind::ExplainWhy(_) => Ok(Some(Witness::columns())),
+            StatementKind::ExplainWhy(_) => Ok(Some(explain::why_columns())),
             StatementKind::Show(_) | StatementKind::Describe(_) => match self.execute(statement)? {
                 Reply::Rows(rows) => Ok(Some(rows.schema())),
                 _ => Ok(None),

@@ -1,5 +1,8 @@
 //! `EXPLAIN [ANALYZE] [VERBOSE] statement`, `EXPLAIN (option, ...) statement`, `EXPLAIN name`, `EXPLAIN WHY query`.
 
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::parser::cursor::Cursor;
@@ -47,6 +50,18 @@ pub(super) fn read(
         return Ok(StatementKind::ExplainWhy(Box::new(statement)));
     }
     Ok(StatementKind::Explain { analyze, is_json, statement: Box::new(statement) })
+}
+
+/// Returns the columns of `EXPLAIN WHY`: a source, a position in its journal, what that row has to do with the answer (`needed`,
+/// `perhaps needed`, `changed nothing`), and the row as JSON.
+pub(crate) fn why_columns() -> SchemaRef {
+    let column = |name, data_type| Field::new(name, data_type, false);
+    Arc::new(Schema::new(vec![
+        column("source", DataType::Utf8),
+        column("position", DataType::Int64),
+        column("effect", DataType::Utf8),
+        column("row", DataType::Utf8),
+    ]))
 }
 
 /// Words by which options of PostgreSQL's EXPLAIN begin.

@@ -11,7 +11,7 @@ mod ddl;
 pub(crate) mod declared;
 mod depth;
 mod describe;
-mod explain;
+pub(crate) mod explain;
 mod expression_text;
 mod insert;
 mod name;

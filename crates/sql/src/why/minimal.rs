@@ -9,7 +9,7 @@ pub(super) struct Minimal<T> {
 }
 
 /// Leaves out of a list that has a property as much as it can, in parts that become smaller, until no single item can be
-/// left out. Asks for the property of at most so many lists. Lists keep their order.
+/// left out. Asks for the property of at most `lists_max` lists. Lists keep their order.
 pub(super) fn minimal<T: Copy, E>(
     mut items: Vec<T>,
     mut lists_max: usize,

@@ -32,7 +32,7 @@ const POSITION: &str = "$position";
 
 /// What is to be explained.
 pub struct WhyQuestion<'a> {
-    /// The pipeline and its past. Each replay needs both anew.
+    /// The pipeline and its past. Each replay opens both again.
     pub open: &'a dyn Fn() -> Result<(Pipeline, Past), Cause>,
     /// Answers the query, over what the sinks and views had.
     pub planner: &'a Planner,
@@ -114,8 +114,8 @@ pub fn why(question: &WhyQuestion<'_>) -> Result<Witness, Cause> {
         .collect();
     if candidates.len() > ROWS_MAX {
         return Err(Cause::resource(format!(
-            "more than {ROWS_MAX} rows may have made that answer; ask for one as of an earlier cycle, or for a part of it that \
-             a condition on a column of the source picks out"
+            "more than {ROWS_MAX} rows may have made that answer; ask for one as of an earlier cycle, or for a part of \
+             it that a condition on a column of the source picks out"
         )));
     }
     let left = question.replays_max.saturating_sub(search.replays);

@@ -4,28 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tidemill_connect::formats::encode::TextFormat;
 use tidemill_engine::{Cause, Positions, inspect};
 
 use super::{Witness, bug};
+use crate::statement::explain::why_columns;
 
 /// More rows of one source and effect than this are left out.
 const ROWS_MAX: usize = 10_000;
 
 impl Witness {
-    /// Returns the columns of [`shown`](Witness::shown): the source, the position in its journal, what the row has to do with the answer
-    /// (`needed`, `perhaps needed`, `changed nothing`), and the row as JSON.
-    pub(crate) fn columns() -> SchemaRef {
-        let column = |name, data_type| Field::new(name, data_type, false);
-        Arc::new(Schema::new(vec![
-            column("source", DataType::Utf8),
-            column("position", DataType::Int64),
-            column("effect", DataType::Utf8),
-            column("row", DataType::Utf8),
-        ]))
-    }
-
     /// Returns the rows that it names, read from the journal in a folder: for each its source, by the name that this has outside
     /// of the journal, its position, its effect and the row as JSON.
     ///
@@ -45,7 +33,7 @@ impl Witness {
             Arc::new(StringArray::from(shown.effects)),
             Arc::new(StringArray::from(shown.rows)),
         ];
-        RecordBatch::try_new(Witness::columns(), columns).map_err(bug)
+        RecordBatch::try_new(why_columns(), columns).map_err(bug)
     }
 }
 

@@ -2,6 +2,9 @@
 //!
 //! `TIDEQURY`, version; the query's description; CRC32 of all of it.
 
+pub(crate) mod beginning;
+pub(crate) mod identity;
+
 use std::path::Path;
 
 use tidemill_core::error::Cause;
