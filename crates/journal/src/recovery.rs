@@ -1,5 +1,6 @@
 //! Opens a log, even after a crash: reads the newest segment and cuts off what was torn at its end.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -52,8 +53,8 @@ pub(crate) fn open(
     let mut recovered = match positions.split_last() {
         None => begin(&*medium, &settings)?,
         Some((newest, older)) => {
-            for first in older {
-                segments.push(Arc::new(older_segment(&*medium, &settings, *first)?));
+            for (first, next) in older.iter().zip(&positions[1..]) {
+                segments.push(Arc::new(older_segment(&*medium, &settings, *first..*next)?));
             }
             recover(&*medium, &settings, *newest, &opening)?
         }
@@ -122,13 +123,20 @@ fn leave_old_segment(
     Ok((!is_empty).then_some(old))
 }
 
-/// A segment that is no longer being written. Its records are checked when they are read.
-fn older_segment(medium: &dyn Medium, settings: &LogSettings, first: u64) -> Result<Segment, Cause> {
+/// A segment with these positions that is no longer being written. Its records are checked when they are read; that no segment is missing
+/// behind it, now.
+fn older_segment(medium: &dyn Medium, settings: &LogSettings, of: Range<u64>) -> Result<Segment, Cause> {
+    let (first, next) = (of.start, of.end);
     let path = settings.folder.join(segment_name(first));
     let file = medium.open(&path, false).map_err(|error| failed("open", &path, error))?;
     let head = read_head(&path, &*file, settings.clients_max)?;
     check_head(&path, &head, settings, first)?;
     let length = file.length().map_err(|error| failed("read", &path, error))?;
+    let mut scan = Scan::new(path.clone(), file, head.bytes, first)?;
+    if scan.ends_before(next)? {
+        let reason = format!("positions {} to {next} are missing behind it", scan.position);
+        return Err(damaged(&path, scan.offset, reason));
+    }
     Ok(Segment::new(first, path, (head.bytes, identity_of(head.identity, settings)), length))
 }
 

@@ -155,6 +155,41 @@ impl Scan {
         Ok(None)
     }
 
+    /// Whether all records of a segment are there, and end before a position. Usually only the last one is read, which ends with the
+    /// file; damage is for whoever reads it to find.
+    pub(crate) fn ends_before(&mut self, position: u64) -> Result<bool, Cause> {
+        if self.last_record_ends_at(position)? {
+            return Ok(false);
+        }
+        loop {
+            match self.next()? {
+                Next::Record(_) => {}
+                Next::Bad(_) => return Ok(false),
+                Next::End => return Ok(self.position < position),
+            }
+        }
+    }
+
+    /// Whether a record that fills the end of the file ends at a position. Looks for it from the end of the file on.
+    fn last_record_ends_at(&self, position: u64) -> Result<bool, Cause> {
+        let mut window = vec![0; WINDOW_BYTES];
+        let mut end = self.length;
+        while end > self.offset {
+            let start = self.offset.max(end.saturating_sub(window.len() as u64));
+            let bytes = &mut window[..(end - start) as usize];
+            self.read(bytes, start)?;
+            for at in (0..bytes.len()).step_by(ALIGNMENT).rev() {
+                let Ok(Some(head)) = decode_head(&bytes[at..]) else { continue };
+                let offset = start + at as u64;
+                if head.end() == position && offset + head.length as u64 == self.length {
+                    return Ok(matches!(self.record_at(offset)?, Next::Record(_)));
+                }
+            }
+            end = start;
+        }
+        Ok(false)
+    }
+
     /// The number of bytes from here to the last one that is not zero.
     pub(crate) fn remains(&self) -> Result<u64, Cause> {
         let mut window = vec![0; WINDOW_BYTES];

@@ -167,19 +167,42 @@ fn damage_to_a_synced_record_is_no_torn_write() {
 }
 
 #[test]
-fn a_missing_segment_is_told_of() {
+fn a_segment_that_is_missing_between_others_is_noticed_at_the_start() {
     let disk = filled(20);
-    let paths = segments(&disk);
-    tidemill_journal::Medium::remove(&disk, &paths[1]).unwrap();
-    let (_, mut reader) = open(&disk).unwrap();
-    let (all, cause) = read_all(&mut reader);
-    assert!(is_beginning(&all));
-    assert!(
-        matches!(&cause, Some(Cause { fault: Fault::Operation, message, .. }) if message.contains("missing")),
-        "{cause:?}"
-    );
-    let findings = inspect::verify_on(&disk, Path::new(FOLDER)).unwrap().findings;
-    assert!(findings.len() == 1 && findings[0].reason.contains("missing"), "{findings:?}");
+    let journal = Journal::open_on(Arc::new(disk.clone()), Path::new(FOLDER)).unwrap();
+    let mut log = journal.cuts_in_segments(4096).unwrap();
+    (0..100).for_each(|cycle| log.append(&Cut { cycle, positions: vec![cycle], ..Cut::first() }).unwrap());
+    drop((log, journal));
+    let of = |part: &str| -> Vec<PathBuf> {
+        segments(&disk).into_iter().filter(|path| path.starts_with(Path::new(FOLDER).join(part))).collect()
+    };
+    let gaps = |disk: &FaultDisk| -> Vec<FindingKind> {
+        let findings = inspect::verify_on(disk, Path::new(FOLDER)).unwrap().findings;
+        let gaps = findings.into_iter().filter(|finding| finding.reason.contains("are missing"));
+        gaps.map(|finding| finding.kind).collect()
+    };
+    let (rows, cuts) = (of("streams"), of("cuts"));
+    assert_eq!(gaps(&disk), []);
+    assert!(rows.len() > 3 && cuts.len() > 2, "{rows:?} {cuts:?}");
+    for missing in [&rows[1], &rows[rows.len() - 2], &cuts[1]] {
+        let disk = disk.killed();
+        tidemill_journal::Medium::remove(&disk, missing).unwrap();
+        assert_eq!(gaps(&disk), [FindingKind::Damage]);
+        let refused = if cuts.contains(missing) {
+            let journal = Journal::open_on(Arc::new(disk.clone()), Path::new(FOLDER)).unwrap();
+            journal.cuts_in_segments(4096).map(drop)
+        } else {
+            open(&disk).map(drop)
+        };
+        let refused = refused.unwrap_err();
+        let is_told = refused.message.contains("are missing behind it");
+        assert!(refused.fault == Fault::Operation && is_told, "{refused}");
+    }
+    // What is no longer needed is removed from the beginning on.
+    tidemill_journal::Medium::remove(&disk, &rows[0]).unwrap();
+    tidemill_journal::Medium::remove(&disk, &cuts[0]).unwrap();
+    open(&disk).unwrap();
+    assert_eq!(gaps(&disk), []);
 }
 
 #[test]
