@@ -7,11 +7,12 @@ use clap::ValueEnum;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber, enabled};
+use tracing_subscriber::field::RecordFields;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::writer::MakeWriterExt;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
@@ -108,7 +109,7 @@ fn install(level: LevelFilter, has_errors: bool, format: LogFormat, kept: Option
     let lines = lines.with_writer((|| AboveStatusLine).with_filter(is_shown)).with_ansi(false);
     let mut layers: Vec<Box<dyn Layer<Registry> + Send + Sync>> = vec![match format {
         LogFormat::Text => lines.boxed(),
-        LogFormat::Json => lines.event_format(JsonLines).boxed(),
+        LogFormat::Json => lines.fmt_fields(JsonObject).event_format(JsonLines).boxed(),
     }];
     let most = kept.as_ref().map_or(level, |(kept, _)| level.max(*kept));
     layers.extend(kept.map(|(_, layer)| layer));
@@ -131,7 +132,18 @@ impl io::Write for AboveStatusLine {
     }
 }
 
-/// An object per event: time, level, target, message and the event's fields.
+/// The fields of a span as one object, which [`JsonLines`] reads.
+struct JsonObject;
+
+impl<'writer> FormatFields<'writer> for JsonObject {
+    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'writer>, fields: R) -> fmt::Result {
+        let mut object = Map::new();
+        fields.record(&mut JsonFields(&mut object));
+        write!(writer, "{}", Value::Object(object))
+    }
+}
+
+/// An object per event: time, level, target, message, the fields of the spans around the event, such as the query, and its own.
 struct JsonLines;
 
 impl<S, N> FormatEvent<S, N> for JsonLines
@@ -141,7 +153,7 @@ where
 {
     fn format_event(
         &self,
-        _context: &FmtContext<'_, S, N>,
+        context: &FmtContext<'_, S, N>,
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
@@ -151,6 +163,12 @@ where
         object.insert("time".into(), time.into());
         object.insert("level".into(), event.metadata().level().as_str().into());
         object.insert("target".into(), event.metadata().target().into());
+        for span in context.event_scope().into_iter().flat_map(|scope| scope.from_root()) {
+            let extensions = span.extensions();
+            let fields = extensions.get::<FormattedFields<N>>();
+            let fields = fields.and_then(|fields| serde_json::from_str::<Map<String, Value>>(fields).ok());
+            object.extend(fields.unwrap_or_default());
+        }
         event.record(&mut JsonFields(&mut object));
         writeln!(writer, "{}", Value::Object(object))
     }
@@ -212,8 +230,9 @@ mod tests {
         let kept = Kept::default();
         let writer = kept.clone();
         let lines = tracing_subscriber::fmt::layer().with_writer(move || writer.clone());
-        let subscriber = tracing_subscriber::registry().with(lines.event_format(JsonLines));
-        tracing::subscriber::with_default(subscriber, || {
+        let lines = lines.fmt_fields(JsonObject).event_format(JsonLines);
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
+            let _entered = tracing::error_span!("run", query = "top").entered();
             tracing::warn!(
                 attempt = 3_u64,
                 late = -1_i64,
@@ -228,7 +247,7 @@ mod tests {
         let line: Value = serde_json::from_str(&text).unwrap();
         let expected = serde_json::json!({
             "time": line["time"], "level": "WARN", "target": "tidemill::logging::tests", "message": "it is lost",
-            "attempt": 3, "late": -1, "durable": true, "sink": "a \"b\"\n",
+            "query": "top", "attempt": 3, "late": -1, "durable": true, "sink": "a \"b\"\n",
         });
         assert_eq!(line, expected);
         assert!(

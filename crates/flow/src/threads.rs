@@ -4,12 +4,14 @@ use std::io;
 use std::thread::JoinHandle;
 
 use tidemill_core::error::Cause;
+use tracing::Span;
 
 use crate::error::FlowError;
 
-/// Starts a thread with a name.
+/// Starts a thread with a name. What it logs belongs to the query that starts it.
 pub(crate) fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, FlowError> {
-    std::thread::Builder::new().name(name).spawn(body).map_err(no_thread)
+    let span = Span::current();
+    std::thread::Builder::new().name(name).spawn(move || span.in_scope(body)).map_err(no_thread)
 }
 
 fn no_thread(error: io::Error) -> FlowError {

@@ -11,6 +11,7 @@ mod extension;
 mod gateway_place;
 mod generator;
 mod limit_reached;
+mod log_span;
 mod logical;
 mod planner;
 mod planning_limits;
@@ -43,6 +44,7 @@ pub use self::connectors::{
 pub use self::extension::{BoundOperator, TableOperator};
 pub use self::gateway_place::GatewayPlace;
 pub use self::generator::Generator;
+pub use self::log_span::query_span;
 pub use self::logical::Names;
 pub use self::planner::{
     CachedPlan, EmbeddedQueries, EmbeddedQuery, EmbeddedSource, PlanStream, Planner, Reply, Surroundings,

@@ -128,6 +128,19 @@ fn programs_get_an_object_per_line() {
 }
 
 #[test]
+fn a_warning_about_a_query_names_it() {
+    let script = "CREATE SOURCE m (v BIGINT) WITH (path = 'm.csv');
+        CREATE SINK quotients FROM (SELECT 10 / v AS q FROM m) WITH (path = 'q.csv', overwrite = true);";
+    let folder = folder_with(&[("p.sql", script), ("m.csv", "v\n0\n5\n")]);
+    let text = run(folder.path(), &[], &[]).expect(0);
+    let warned = having(&text, "rows could not be computed");
+    assert!(warned.len() == 1 && warned[0].contains("run{query=\"quotients\"}:"), "{}", text.stderr);
+    let json = run(folder.path(), &[("TIDEMILL_LOG_FORMAT", "json")], &[]).expect(0);
+    let line: serde_json::Value = serde_json::from_str(having(&json, "rows could not be")[0]).unwrap();
+    assert_eq!((&line["query"], &line["rows"]), (&"quotients".into(), &1.into()), "{line}");
+}
+
+#[test]
 fn a_failure_is_logged_with_its_causes_and_wrong_levels_are_refused() {
     let script = "SET max_groups = 1;
         CREATE SINK counts FROM (SELECT value, count(*) AS n FROM sequence(count => 9) GROUP BY value)

@@ -10,7 +10,7 @@ use tidemill_core::error::{Cause, Fault, chain};
 use tidemill_core::snapshot::Snapshot;
 use tidemill_flow::{Failure, Snapshots};
 use tidemill_journal::{CutJournal, Journal, Skips, StoredSnapshot, StreamProgress};
-use tracing::{debug, info, warn};
+use tracing::{Span, debug, info, warn};
 
 use super::Durability;
 use super::guard::JournalGuard;
@@ -174,7 +174,9 @@ impl Maintenance {
                 work.snapshots.fail("snapshot maintenance", cause);
             }
         };
-        Ok(Maintenance { stop, thread: Some(spawn("maintenance", body)?), suspects, takeover })
+        let span = Span::current();
+        let thread = spawn("maintenance", move || span.in_scope(body))?;
+        Ok(Maintenance { stop, thread: Some(thread), suspects, takeover })
     }
 
     /// Whether the query has taken over from the one that it replaces; `None`: it replaces none.

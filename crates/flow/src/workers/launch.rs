@@ -11,6 +11,7 @@ use timely::communication::allocator::{AllocatorBuilder, ProcessBuilder};
 use timely::communication::{Hooks, WorkerGuards};
 use timely::execute::execute_from;
 use timely::{CommunicationConfig, WorkerConfig};
+use tracing::Span;
 
 use crate::error::Failure;
 use tidemill_core::error::Cause;
@@ -53,7 +54,10 @@ pub(crate) fn launch(
     let with_count = |parts| Mutex::new(Some((parts, run_state.threads.begin())));
     let parts: Vec<_> = parts.into_iter().map(with_count).collect();
     let (first, run_state) = (run_state.topology().layout.first_worker(), Arc::clone(run_state));
+    // Timely's threads do not know whose they are.
+    let span = Span::current();
     let started = execute_from(builders, others, WorkerConfig::default(), move |timely_worker| {
+        let _entered = span.enter();
         let taken = parts[timely_worker.index() - first].lock().take();
         if let Some((parts, _working)) = taken {
             let body = || {

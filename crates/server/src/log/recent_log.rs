@@ -142,6 +142,25 @@ mod tests {
     }
 
     #[test]
+    fn records_name_the_query_that_they_are_about() {
+        let log = RecentLog::default();
+        kept(&log, || {
+            let span = tidemill_sql::query_span("totals");
+            span.in_scope(|| tracing::warn!(rows = 3, "left out"));
+            span.in_scope(|| tracing::warn!(query = "another", "named"));
+            tracing::warn!("of nobody");
+        });
+        let records = log.after(None, Level::INFO);
+        let fields: Vec<_> = records.iter().map(|record| record.json(0)["fields"].clone()).collect();
+        let expected = [
+            serde_json::json!({ "query": "totals", "rows": 3 }),
+            serde_json::json!({ "query": "another" }),
+            serde_json::json!({}),
+        ];
+        assert_eq!(fields, expected);
+    }
+
+    #[test]
     fn what_is_less_severe_or_of_a_library_is_not_kept() {
         let log = RecentLog::default();
         kept(&log, || {

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Map, Value, json};
 use tidemill_sql::masked;
 use tracing::field::{Field, Visit};
+use tracing::span::Attributes;
 use tracing::{Event, Level};
 
 /// The longest text that is kept of a message or of a field.
@@ -69,6 +70,14 @@ impl LogRecord {
         }
     }
 
+    /// Adds what is said of all events of a span, such as the query that runs. What the event says itself comes first.
+    pub fn add(&mut self, span: &SpanFields) {
+        self.bytes += span.0.bytes;
+        for (name, value) in &span.0.fields {
+            self.fields.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+    }
+
     /// About how many bytes of memory it takes.
     pub fn bytes(&self) -> usize {
         self.bytes
@@ -83,6 +92,18 @@ impl LogRecord {
             "message": self.message,
             "fields": self.fields,
         })
+    }
+}
+
+/// The fields of a span.
+pub(crate) struct SpanFields(Said);
+
+impl SpanFields {
+    /// What a new span says.
+    pub fn of(attributes: &Attributes<'_>) -> SpanFields {
+        let mut said = Said::default();
+        attributes.record(&mut said);
+        SpanFields(said)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidemill_engine::{Beginning, Cause};
-use tidemill_sql::{Pipeline, ViewHandle};
+use tidemill_sql::{Pipeline, ViewHandle, query_span};
 
 use crate::Runtime;
 use crate::catalog::catalog_store::Start;
@@ -110,10 +110,12 @@ impl Runtime {
         }
         let output = kept.outputs.first().cloned().unwrap_or_default();
         let (explained, computation) = (pipeline.explained(), pipeline.computation().to_owned());
-        let (clock, name) = (self.clock().clone(), clock_name.clone());
+        let (clock, name, span) = (self.clock().clone(), clock_name.clone(), query_span(&kept.name));
         let running = self.start_for_all(move || {
-            let opened = pipeline.open_under(&clock, is_new)?;
-            opened.start_under(Some((&clock, &name)))
+            span.in_scope(|| {
+                let opened = pipeline.open_under(&clock, is_new)?;
+                opened.start_under(Some((&clock, &name)))
+            })
         })?;
         let identity = Identity { kept, clock_name, computation };
         let at_end = keep(&identity, running.views())?;

@@ -1,7 +1,7 @@
 //! A query of a session that was planned and can be started.
 
 use tidemill_engine::{Cause, DatabaseClock, Sink};
-use tidemill_sql::{DiscardSink, Explained, Opened, Output, Prepared, RunningQuery};
+use tidemill_sql::{DiscardSink, Explained, Opened, Output, Prepared, RunningQuery, query_span};
 
 use crate::runtime::execution::Execution;
 use crate::runtime::row_stream::RowStream;
@@ -85,5 +85,5 @@ impl Query {
 const WAITED_FOR: &str = "SELECT";
 
 fn start(opened: Opened, clock: Option<&DatabaseClock>) -> Result<RunningQuery, Cause> {
-    opened.start_under(clock.map(|clock| (clock, WAITED_FOR)))
+    query_span(WAITED_FOR).in_scope(|| opened.start_under(clock.map(|clock| (clock, WAITED_FOR))))
 }

@@ -13,9 +13,10 @@ use tidemill_engine::{
     QueryPosition, Recovered, Running, Sink, Source, SystemClock, WorkerProcesses,
 };
 use tidemill_store::{StoreConfig, StoreReader, StoreSink};
-use tracing::info;
+use tracing::{Span, info};
 
 use crate::connectors::SinkUse;
+use crate::log_span::span_of_outputs;
 use crate::query::deadline_monitor::DeadlineMonitor;
 use crate::query::divided_query::{DividedQuery, Part};
 use crate::query::durable_view::DurableView;
@@ -71,6 +72,11 @@ impl OpenJournal {
 }
 
 impl Prepared {
+    /// The span of its log.
+    fn span(&self) -> Span {
+        span_of_outputs(self.outputs.iter().map(|output| output.name.as_str()))
+    }
+
     /// Takes the sinks of its [`outputs`](Prepared::outputs), in the same order.
     ///
     /// # Errors
@@ -116,7 +122,7 @@ impl Pipeline {
     /// # Errors
     /// If one of them cannot be opened, or another run has the journal.
     pub fn open(self) -> Result<Opened, Cause> {
-        self.open_from(false)
+        self.prepared.span().in_scope(|| self.open_from(false))
     }
 
     /// As [`open`](Pipeline::open), for the clock of a database. If it `is_new`, it begins there, whatever an earlier query of
@@ -199,7 +205,7 @@ impl Opened {
     /// # Errors
     /// If a source cannot be opened, or the engine cannot run.
     pub fn start(self) -> Result<RunningQuery, Cause> {
-        self.start_under(None)
+        self.prepared.span().in_scope(|| self.start_under(None))
     }
 
     /// As [`start`](Opened::start), under the clock of a database and with this name: sources that other queries read are not

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustls::ServerConfig;
-use tracing::warn;
+use tracing::{Span, warn};
 
 use super::address::Stream;
 use crate::tls::failure;
@@ -51,7 +51,9 @@ impl SocketReader {
     pub fn start(stream: Stream, tls: Option<Arc<ServerConfig>>) -> io::Result<SocketReader> {
         let queue = Arc::<Queue>::default();
         let (closing, shared) = (stream.try_clone()?, queue.clone());
+        let span = Span::current();
         thread::Builder::new().name("socket-reader".into()).spawn(move || {
+            let _entered = span.enter();
             // Not in the thread that accepts: a reader may take its time.
             let accepted = match tls {
                 None => Ok(stream),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use arrow_schema::SchemaRef;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tidemill_core::{Cause, CycleOutput, Sink};
+use tracing::Span;
 
 use super::address::{Listener, SocketAddress, refuse_table};
 use super::reader::{Pushed, SocketReader};
@@ -161,10 +162,10 @@ impl SocketServerSink {
             rows_unread: AtomicU64::new(0),
         });
         let (header, readers_max) = (Arc::<[u8]>::from(pending.header()), settings.readers_max);
-        let accepting = shared.clone();
-        let acceptor = thread::Builder::new()
-            .name("socket-acceptor".into())
-            .spawn(move || accepting.accept_all(&listener, tls.as_ref(), &header, readers_max))?;
+        let (accepting, span) = (shared.clone(), Span::current());
+        let accept =
+            move || span.in_scope(|| accepting.accept_all(&listener, tls.as_ref(), &header, readers_max));
+        let acceptor = thread::Builder::new().name("socket-acceptor".into()).spawn(accept)?;
         let (settings, acceptor) = (settings.clone(), Some(acceptor));
         Ok(SocketServerSink { address, pending, settings, shared, acceptor, has_waited: false })
     }
