@@ -1,7 +1,7 @@
 //! Copies of followed files. Some log rotations copy a file and then empty it (`copytruncate`), so the copy has rows that
 //! were read already. It is recognised by its name, which begins with that of the file, and by its content.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::path::Path;
 
@@ -58,8 +58,39 @@ impl EmptiedFiles {
     }
 }
 
+/// Files by their names, to find those that another file is named after: there may be a hundred thousand, and as many new ones.
+#[derive(Debug, Default)]
+pub(super) struct FilesByName {
+    files: HashMap<Vec<u8>, usize>,
+    /// The lengths of their names.
+    lengths: BTreeSet<usize>,
+}
+
+impl FilesByName {
+    /// Adds a file, with the number that it is found by.
+    pub(super) fn add(&mut self, path: &Path, file: usize) {
+        let Some(name) = path.file_name() else { return };
+        self.lengths.insert(name.len());
+        self.files.insert(key(path, name.as_encoded_bytes()), file);
+    }
+
+    /// Returns the files that another one is named after, ascending.
+    pub(super) fn originals(&self, path: &Path) -> BTreeSet<usize> {
+        let Some(name) = path.file_name() else { return BTreeSet::new() };
+        let beginning = |length: &usize| key(path, &name.as_encoded_bytes()[..*length]);
+        let lengths = self.lengths.range(..name.len());
+        lengths.filter_map(|length| self.files.get(&beginning(length)).copied()).collect()
+    }
+}
+
+/// The folder of a file, and a name in it.
+fn key(path: &Path, name: &[u8]) -> Vec<u8> {
+    let folder = path.parent().unwrap_or(Path::new("")).as_os_str().as_encoded_bytes();
+    [folder, b"/", name].concat()
+}
+
 /// Whether the name is that of another file in the same folder, with a suffix.
-pub(super) fn is_named_after(path: &Path, other: &Path) -> bool {
+fn is_named_after(path: &Path, other: &Path) -> bool {
     let (Some(name), Some(begin)) = (path.file_name(), other.file_name()) else { return false };
     let (name, begin) = (name.as_encoded_bytes(), begin.as_encoded_bytes());
     name.len() > begin.len() && name.starts_with(begin) && path.parent() == other.parent()
@@ -102,5 +133,19 @@ mod tests {
         assert!(is("logs/app.log.1", "logs/app.log") && is("logs/app.log-20260131", "logs/app.log"));
         assert!(!is("logs/app.log", "logs/app.log") && !is("logs/db.log.1", "logs/app.log"));
         assert!(!is("old/app.log.1", "logs/app.log"));
+    }
+
+    #[test]
+    fn originals_are_found_by_their_names() {
+        let names = ["app.log", "app", "app.log.1", "b", "ü", "logs/app.log", "logs/b", "/app.log", "üb", ""];
+        let paths: Vec<&Path> = names.iter().map(Path::new).collect();
+        let mut files = FilesByName::default();
+        paths.iter().enumerate().for_each(|(file, path)| files.add(path, file));
+        for path in ["app.log.1.gz", "logs/app.log-2026", "üb.1", "b2", "a", "/app.log.2", "x/app.log.1", ""]
+        {
+            let path = Path::new(path);
+            let named = (0..paths.len()).filter(|file| is_named_after(path, paths[*file]));
+            assert_eq!(files.originals(path), named.collect(), "{}", path.display());
+        }
     }
 }

@@ -14,7 +14,7 @@ use tidemill_core::error::Cause;
 use tidemill_core::source::{Faults, Progress, SourceOffset, SourceOffsets};
 
 use super::attention::{Attention, ListedFile};
-use super::copies::{CopyCheck, EmptiedFiles, is_named_after};
+use super::copies::{CopyCheck, EmptiedFiles, FilesByName};
 use super::entry::Entry;
 use super::follow_columns::{ColumnsRequest, FollowedColumns};
 use super::follow_text::{FollowedText, ReadOutcome};
@@ -333,6 +333,9 @@ impl Follower {
         let mut identities: HashSet<(u64, u64)> = entries().filter_map(|entry| entry.identity).collect();
         let paths: HashSet<PathBuf> =
             entries().filter(|entry| entry.identity.is_none()).map(|entry| entry.path.clone()).collect();
+        let mut by_name = FilesByName::default();
+        let there = entries().enumerate().filter(|(_, entry)| !entry.is_gone);
+        there.for_each(|(file, entry)| by_name.add(&entry.path, file));
         for (path, own) in listed {
             let is_followed = own.map_or_else(|| paths.contains(&path), |own| !identities.insert(own));
             if is_followed {
@@ -342,7 +345,7 @@ impl Follower {
             self.remembered.take_emptied().into_iter().for_each(|offset| self.emptied.note(offset));
             let (part, offset) = match known {
                 Some(known) => known,
-                None => match self.new_offset(&path, own)? {
+                None => match self.new_offset(&path, own, &by_name)? {
                     Some(offset) => {
                         self.next_part += 1;
                         (self.next_part - 1, offset)
@@ -350,14 +353,20 @@ impl Follower {
                     None => continue,
                 },
             };
+            by_name.add(&path, self.files.len());
             self.add(Entry { part, path, identity: own, is_gone: false }, offset)?;
         }
         Ok(())
     }
 
     /// Where a new file is begun: at its start, or in a copy behind what was read. `None`: not yet.
-    fn new_offset(&mut self, path: &Path, own: FileIdentity) -> Result<Option<FileOffset>, Cause> {
-        let followed = self.files.iter().filter(|file| is_named_after(path, &file.entry.path));
+    fn new_offset(
+        &mut self,
+        path: &Path,
+        own: FileIdentity,
+        by_name: &FilesByName,
+    ) -> Result<Option<FileOffset>, Cause> {
+        let followed = by_name.originals(path).into_iter().map(|file| &self.files[file]);
         let followed = followed.filter_map(|file| match &file.reader {
             Reader::Text(text) if !file.entry.is_gone => Some(text.last_offset(&file.entry)),
             _ => None,
@@ -391,7 +400,7 @@ impl Follower {
 
     /// Gives each file its turn, until one has rows. True if something was read.
     fn round(&mut self, given: &mut VecDeque<RowsRead>, faults: &mut Faults) -> Result<bool, Cause> {
-        let mut has_read = false;
+        let (mut has_read, mut has_ended) = (false, false);
         if self.attention.quiet() == self.files.len() {
             return Ok(false);
         }
@@ -402,6 +411,7 @@ impl Follower {
             }
             let is_at_end = self.read_file(self.turn, given, faults)?;
             has_read |= !is_at_end;
+            has_ended |= matches!(self.files[self.turn].reader, Reader::Ended);
             if is_at_end {
                 self.turn = (self.turn + 1) % self.files.len();
             }
@@ -409,9 +419,8 @@ impl Follower {
                 break;
             }
         }
-        let before = self.files.len();
-        self.files.retain(|file| !matches!(file.reader, Reader::Ended));
-        if self.files.len() < before {
+        if has_ended {
+            self.files.retain(|file| !matches!(file.reader, Reader::Ended));
             self.turn = 0;
         }
         Ok(has_read)
