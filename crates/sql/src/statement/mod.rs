@@ -26,6 +26,7 @@ mod rewrites;
 mod set;
 mod show;
 mod subscribe;
+mod written_numbers;
 
 use std::sync::Arc;
 

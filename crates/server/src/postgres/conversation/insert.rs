@@ -2,6 +2,7 @@
 
 use tidemill_connect::memory::PushTarget;
 use tidemill_engine::arrow::array::RecordBatch;
+use tidemill_engine::arrow::schema::DataType;
 use tidemill_service::{Reply, Role, chosen_columns};
 use tidemill_sql::{ChangeKind, ClientTable, NewTable, ParameterType, divide, fitted_rows};
 
@@ -46,6 +47,9 @@ impl Conversation<'_> {
     /// Adds the rows of a statement to those that are inserted; how many there are.
     fn add_rows(&mut self, statement: &InsertStatement) -> Result<usize> {
         let (target, places) = self.places(statement)?;
+        let types: Vec<&DataType> =
+            places.iter().map(|place| target.schema().field(*place).data_type()).collect();
+        let query = statement.query.with_numbers_for(&types);
         let mut count = 0;
         let mut add = |inserted: &mut InsertedRows, rows: &RecordBatch| -> Result<()> {
             let rows = fitted(rows, statement, &places, &target)?;
@@ -55,10 +59,10 @@ impl Conversation<'_> {
             }
             Ok(())
         };
-        let reply = match self.session.execute(&statement.query) {
+        let reply = match self.session.execute(&query) {
             Ok(reply) => reply,
             Err(error) => {
-                let rows = statement.query.rows_of_values();
+                let rows = query.rows_of_values();
                 if rows.len() < 2 {
                     return Err(Report::from(error).into());
                 }

@@ -2,8 +2,8 @@
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{
-    self, Assignment, AssignmentTarget, CastKind, Expr, Ident, ObjectName, SelectItem, SetExpr,
-    Statement as Parsed, TableWithJoins, UnaryOperator, UpdateTableFromKind, Value, ValueWithSpan,
+    Assignment, AssignmentTarget, Expr, Ident, ObjectName, SelectItem, SetExpr, Statement as Parsed,
+    TableWithJoins, UpdateTableFromKind,
 };
 
 use super::conflict::conflict_assignments;
@@ -13,28 +13,9 @@ use super::{AFFECTED, Assigned, TARGET, TableChange, TableShape};
 use crate::TextError;
 use crate::statement::calls::normal;
 use crate::statement::parameters::whole_values::parameter;
+use crate::statement::written_numbers::cast_numbers;
 use crate::statement::{Statement, StatementKind};
 use crate::text::Problem;
-
-/// Casts a number that is written out to the type of its column where it would be another one as a floating-point number: `2.5` is 3,
-/// and the text of `1.50` is `1.50`.
-fn cast_number(value: &mut Expr, column: &DataType) {
-    let wanted = match column {
-        column if column.is_integer() => ast::DataType::BigInt(None),
-        column if column.is_string() => ast::DataType::Text,
-        _ => return,
-    };
-    let mut number = &*value;
-    while let Expr::Nested(inner) | Expr::UnaryOp { op: UnaryOperator::Minus, expr: inner } = number {
-        number = inner;
-    }
-    let is_fraction = matches!(number, Expr::Value(ValueWithSpan { value: Value::Number(text, _), .. })
-        if text.contains('.'));
-    if is_fraction {
-        let expr = Box::new(std::mem::replace(value, null()));
-        *value = Expr::Cast { kind: CastKind::Cast, expr, data_type: wanted, array: false, format: None };
-    }
-}
 
 impl TableChange {
     /// The rows that an `INSERT` brings, and the columns that they have; `None`: one row of defaults.
@@ -62,10 +43,12 @@ impl TableChange {
                     if is_default(value) {
                         *value = table.defaults[*column].clone().unwrap_or_else(null);
                     }
-                    cast_number(value, table.columns.field(*column).data_type());
                 }
             }
         }
+        let types: Vec<&DataType> =
+            columns.iter().map(|column| table.columns.field(*column).data_type()).collect();
+        cast_numbers(&mut source.body, &types);
         let query = query_of(self, source)?;
         if let Some(count) = count
             .filter(|count| *count > columns.len() || (!insert.columns.is_empty() && *count < columns.len()))

@@ -1,8 +1,12 @@
-//! Parameters that are whole values of `VALUES`, and its rows.
+//! Parameters and numbers that are whole values of `VALUES`, and its rows.
 
+use std::borrow::Cow;
+
+use datafusion::arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{Expr, SetExpr, Value, Values};
 
 use super::number;
+use crate::statement::written_numbers::cast_numbers;
 use crate::statement::{Statement, StatementKind};
 
 impl Statement {
@@ -39,6 +43,37 @@ impl Statement {
             }
             statement
         })
+    }
+
+    /// The query with the numbers that it writes out for columns of these types as these columns take them in: in an `INT`, `2.5` is 3, and in a
+    /// `VARCHAR`, `1.50` is `1.50`.
+    ///
+    /// ```
+    /// use tidemill_engine::arrow::schema::DataType;
+    /// let piece = tidemill_sql::divide("VALUES (2.5, 1), (7, 2.5)", "example").unwrap().remove(0);
+    /// let rows = piece.read().unwrap();
+    /// let rows = rows.with_numbers_for(&[&DataType::Int32, &DataType::Float64]).into_owned();
+    /// let tidemill_sql::StatementKind::Query(query, _) = &rows.kind else { unreachable!() };
+    /// assert_eq!(query.to_string(), "VALUES (CAST(2.5 AS BIGINT), 1), (7, 2.5)");
+    /// ```
+    pub fn with_numbers_for(&self, columns: &[&DataType]) -> Cow<'_, Statement> {
+        let is_taken = |column: &&DataType| column.is_integer() || column.is_string();
+        let has_no_fraction = !self.text.is_empty() && !self.text.contains('.');
+        if has_no_fraction || !columns.iter().any(is_taken) {
+            return Cow::Borrowed(self);
+        }
+        let mut changed = self.clone();
+        let is_changed = match &mut changed.kind {
+            StatementKind::Query(query, _) => cast_numbers(&mut query.body, columns),
+            _ => false,
+        };
+        if is_changed {
+            // It is another statement now.
+            changed.text.clear();
+            Cow::Owned(changed)
+        } else {
+            Cow::Borrowed(self)
+        }
     }
 
     fn values_mut(&mut self) -> Option<&mut Values> {
