@@ -45,7 +45,7 @@ pub use self::extension::{BoundOperator, TableOperator};
 pub use self::gateway_place::GatewayPlace;
 pub use self::generator::Generator;
 pub use self::log_span::query_span;
-pub use self::logical::Names;
+pub use self::logical::{ListedZone, Names, listed_zones};
 pub use self::planner::{
     CachedPlan, EmbeddedQueries, EmbeddedQuery, EmbeddedSource, PlanStream, Planner, Reply, Surroundings,
 };

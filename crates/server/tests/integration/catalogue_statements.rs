@@ -42,7 +42,7 @@ const NAMED: [&str; 28] = [
 ];
 
 /// Statements with the same values as in PostgreSQL.
-const EQUAL: [&str; 14] = [
+const EQUAL: [&str; 16] = [
     "SELECT row_to_json(t) FROM (SELECT 1 AS a, 'x\"\ty' AS b, NULL::int AS n, true AS \"Flag\") t",
     "SELECT row_to_json(t) FROM (SELECT TIMESTAMP '2026-01-31 12:30:00.25' AS at, DATE '2026-01-31' AS d, \
         1.50::numeric(4,2) AS x) t",
@@ -57,6 +57,9 @@ const EQUAL: [&str; 14] = [
     "SELECT typlen, typcategory FROM pg_catalog.pg_type WHERE typname = 'name'",
     "SELECT (SELECT count(*) FROM pg_class WHERE relname = (SELECT max(nspname) FROM pg_namespace WHERE oid = 11))",
     "SELECT ARRAY(SELECT generate_series(1, 3)) FROM pg_namespace WHERE nspname = 'public'",
+    "SELECT name, abbrev, utc_offset::text, is_dst FROM pg_timezone_names WHERE name IN ('Asia/Kolkata', 'UTC', \
+        'Asia/Tokyo') ORDER BY name",
+    "SELECT count(*) > 300 FROM pg_timezone_names",
     "SELECT getdatabaseencoding(), pg_client_encoding()",
 ];
 

@@ -34,6 +34,7 @@ pub(crate) use datafusion_repairs::interval_lengths::without_lengths;
 pub(crate) use finite::is_finite;
 pub(crate) use functions::hop_starts::hop_starts;
 pub(crate) use functions::place_functions::{number_arguments, points, with_point};
+pub use functions::times::listed_zones::{ListedZone, listed_zones};
 pub(crate) use functions::{
     Functions, WINDOW_START, interval_ns, length_ns, reads_clock, window_start, with_now,
 };

@@ -20,6 +20,7 @@ mod system_columns;
 mod table;
 mod types;
 mod words;
+mod zones;
 
 use tidemill_service::Session;
 use tidemill_sql::{Planner, Statement};

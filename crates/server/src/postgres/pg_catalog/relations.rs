@@ -16,6 +16,7 @@ use super::table::CellKind::{Flag, Number, Text, Texts};
 use super::table::{CellKind, Table};
 use super::types::{self, PG_TYPE};
 use super::words::{self, PG_GET_KEYWORDS};
+use super::zones::{self, PG_TIMEZONE_NAMES};
 use crate::postgres::session_settings::SessionSettings;
 use crate::postgres::values::{Kind, type_modifier};
 
@@ -108,6 +109,7 @@ impl Relations {
             ),
             "pg_settings" => (PG_SETTINGS, settings::rows(&self.settings)),
             "pg_get_keywords" => (PG_GET_KEYWORDS, words::rows()),
+            "pg_timezone_names" => (PG_TIMEZONE_NAMES, zones::rows()),
             "pg_tablespace" => (
                 &[("oid", Number), ("spcname", Text), ("spcowner", Number)],
                 [(DEFAULT_TABLESPACE, "pg_default"), (GLOBAL_TABLESPACE, "pg_global")]

@@ -1,6 +1,7 @@
 //! Functions of times and intervals.
 
 pub(in crate::logical) mod durations;
+pub(in crate::logical) mod listed_zones;
 pub(in crate::logical) mod made_times;
 pub(in crate::logical) mod read_patterns;
 pub(in crate::logical) mod scaled_intervals;
