@@ -200,6 +200,7 @@ impl ExprPlanner for TextOperands {
             | BinaryOperator::GtEq => {
                 as_values(vec![&mut left, &mut right], schema)?;
             }
+            BinaryOperator::StringConcat => join_row(&mut left, &mut right, schema),
             BinaryOperator::Plus
             | BinaryOperator::Minus
             | BinaryOperator::Multiply
@@ -216,6 +217,18 @@ impl ExprPlanner for TextOperands {
         }
         Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
     }
+}
+
+/// Makes a text of a row that is joined with a text. What else is joined, the planner takes as it is.
+fn join_row(left: &mut Expr, right: &mut Expr, schema: &DFSchema) {
+    let is_text = |side: &Expr| type_of(side, schema).is_ok_and(|data_type| data_type.is_string());
+    let is_row = |side: &Expr| matches!(type_of(side, schema), Ok(DataType::Struct(_) | DataType::Map(..)));
+    let row = match (&*left, &*right) {
+        (row, text) if is_row(row) && is_text(text) => left,
+        (text, row) if is_row(row) && is_text(text) => right,
+        _ => return,
+    };
+    *row = cast(std::mem::take(row), DataType::Utf8);
 }
 
 /// Makes values of the texts among the parts of one type. Returns whether there were such texts.
