@@ -28,7 +28,6 @@ mod store;
 mod text;
 mod translate;
 mod turns;
-pub mod value_text;
 mod why;
 
 pub use self::arguments::{Arguments, Value};
@@ -78,6 +77,7 @@ pub use self::translate::RowBatches;
 pub use self::turns::{Turn, Turns};
 pub use self::why::{WhyQuestion, Witness, why};
 pub use tidemill_connect::closest;
+pub use tidemill_connect::formats::value_text;
 pub use tidemill_connect::memory::PushTarget;
 pub use tidemill_operators::{Accumulator, Aggregate};
 pub use tidemill_store::{

@@ -21,6 +21,7 @@ mod line_cutter;
 pub mod line_protocol;
 pub mod ndjson;
 mod ndjson_other_keys;
+mod nested_texts;
 mod own;
 pub mod parquet;
 mod parsed_lines;
@@ -31,8 +32,8 @@ mod text_shape;
 mod text_values;
 mod time_text;
 mod times;
+pub mod value_text;
 mod values;
-mod vectors;
 
 use std::collections::VecDeque;
 

@@ -22,17 +22,19 @@ use super::bad_rows::{BadRows, Texts, mismatch, no_value};
 use super::decimal_text::decimal_in_digits;
 use super::epoch::Epoch;
 use super::interval_text::interval_in_units;
+use super::nested_texts;
 use super::sql_type::sql_type;
 use super::text_length::{characters_max, check_length};
 use super::times::{TimestampParser, parse_date, parse_time};
-use super::vectors;
 
 /// Whether texts can be converted to this type.
 pub(crate) fn is_supported(data_type: &DataType) -> bool {
     match data_type {
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            item.data_type().is_numeric()
-        }
+        DataType::List(part)
+        | DataType::LargeList(part)
+        | DataType::FixedSizeList(part, _)
+        | DataType::Map(part, _) => is_supported(part.data_type()),
+        DataType::Struct(parts) => parts.iter().all(|part| is_supported(part.data_type())),
         DataType::Dictionary(_, value) => value.as_ref() == &DataType::Utf8,
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             true
@@ -122,8 +124,8 @@ fn typed(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRe
         DataType::Dictionary(key, value) if value.as_ref() == &DataType::Utf8 => {
             dictionary(field, key, texts, bad)
         }
-        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
-            vectors::column(field, texts, bad, |field, items, bad| column(field, items, bad))
+        nested if nested.is_nested() => {
+            nested_texts::column(field, texts, bad, |field, parts, bad| column(field, parts, bad))
         }
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             bytes(field, texts, bad)

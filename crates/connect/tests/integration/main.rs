@@ -26,4 +26,6 @@ mod sockets;
 mod text_formats;
 mod text_speed;
 #[cfg(feature = "tables")]
+mod texts_of_values;
+#[cfg(feature = "tables")]
 mod tls;

@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType};
 use arrow_array::{Array, RecordBatch};
 use arrow_cast::display::array_value_to_string;
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit, UnionFields, UnionMode};
 use arrow_select::concat::concat_batches;
 use proptest::prelude::*;
 use tidemill_connect::formats::{
@@ -260,7 +260,7 @@ fn settings_that_cannot_be_served_are_refused() {
     };
     let comma_twice = CsvSettings { quote: b',', ..CsvSettings::default() };
     assert!(refused(Format::Csv, &id_and_name(), comma_twice));
-    let union = schema(&[("u", DataType::Struct(vec![Field::new("x", DataType::Int64, true)].into()))]);
+    let union = schema(&[("u", DataType::Union(UnionFields::empty(), UnionMode::Sparse))]);
     assert!(refused(Format::Csv, &union, CsvSettings::default()));
     assert!(refused(Format::Parquet, &id_and_name(), CsvSettings::default()));
 }

@@ -1,13 +1,11 @@
 //! Comma-separated values.
 
-use std::fmt::Write;
-
-use arrow_array::{Array, RecordBatch};
-use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
 use tidemill_core::Cause;
 
-use super::{DISPLAY, TextEncoder, no_text};
+use super::column_texts::{ColumnTexts, WithoutText};
+use super::{TextEncoder, no_text};
 
 /// How CSV is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +24,7 @@ impl Default for CsvStyle {
 
 /// Writes CSV according to RFC 4180, with `\n` at the end of a line. NULL is nothing between two delimiters, an empty
 /// text is `""`. So with only one column, NULL is an empty line: our reader, PostgreSQL and DuckDB read it as NULL.
-/// Lists, structs and maps are one value, written as in a table.
+/// Lists, structs and maps are one value, written as PostgreSQL writes it: `{1,2}`, `(1,"a b")`.
 #[derive(Debug)]
 pub struct CsvEncoder {
     names: Vec<String>,
@@ -36,9 +34,6 @@ pub struct CsvEncoder {
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// As in tables, but a value that cannot be written is an error and not a text.
-pub(super) const STRICT: FormatOptions<'static> = DISPLAY.with_display_error(false);
-
 impl CsvEncoder {
     /// An encoder for rows of this schema.
     pub fn new(schema: &SchemaRef, style: CsvStyle) -> Self {
@@ -47,33 +42,26 @@ impl CsvEncoder {
     }
 
     fn lines(&mut self, rows: &RecordBatch, text: &mut Vec<u8>) -> Result<(), Cause> {
-        let formatters = rows.columns().iter().zip(&self.names).map(|(column, name)| {
-            ArrayFormatter::try_new(column, &STRICT).map_err(|error| no_text("CSV", name, &error))
+        let columns = rows.columns().iter().zip(&self.names).map(|(column, name)| {
+            ColumnTexts::new(column, WithoutText::Refused).map_err(|error| no_text("CSV", name, &error))
         });
-        let formatters = formatters.collect::<Result<Vec<_>, Cause>>()?;
-        let nulls: Vec<_> = rows.columns().iter().map(|column| column.logical_nulls()).collect();
+        let columns = columns.collect::<Result<Vec<_>, Cause>>()?;
         for row in 0..rows.num_rows() {
-            for (index, formatter) in formatters.iter().enumerate() {
+            for (index, column) in columns.iter().enumerate() {
                 if index > 0 {
                     text.push(self.style.delimiter);
                 }
-                if !nulls[index].as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+                if !column.is_null(row) {
                     self.value.clear();
-                    write!(self.value, "{}", formatter.value(row))
-                        .map_err(|_| self.bad_value(formatter, index, row))?;
+                    column
+                        .write(row, &mut self.value)
+                        .map_err(|error| no_text("CSV", &self.names[index], &error))?;
                     push_value(self.value.as_bytes(), self.style.delimiter, text);
                 }
             }
             text.push(b'\n');
         }
         Ok(())
-    }
-
-    #[cold]
-    fn bad_value(&self, formatter: &ArrayFormatter<'_>, column: usize, row: usize) -> Cause {
-        let error = formatter.value(row).try_to_string().err();
-        let error = error.unwrap_or_else(|| ArrowError::CastError("it has no text form".into()));
-        no_text("CSV", &self.names[column], &error)
     }
 }
 

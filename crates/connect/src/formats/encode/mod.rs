@@ -1,6 +1,7 @@
 //! Rows as text, one file per output format. Text sinks (files, standard output, sockets) share these.
 
 mod column_names;
+mod column_texts;
 mod csv;
 mod display_width;
 mod ndjson;
@@ -10,7 +11,6 @@ mod table;
 mod unrepresentable;
 
 use arrow_array::RecordBatch;
-use arrow_cast::display::FormatOptions;
 use arrow_schema::{ArrowError, SchemaRef};
 use tidemill_core::Cause;
 
@@ -100,15 +100,6 @@ impl TextFormat {
         })
     }
 }
-
-/// The form of values in CSV and in tables: `2026-11-20 19:00:00`, with a fraction only if it is not zero.
-const DISPLAY: FormatOptions<'static> = FormatOptions::new()
-    .with_datetime_format(Some("%Y-%m-%d %H:%M:%S%.f"))
-    .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
-    .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"))
-    .with_time_format(Some("%H:%M:%S%.f"))
-    // Within lists and structs.
-    .with_null("null");
 
 /// A column, or one of its values, that has no text form.
 fn no_text(format: &str, column: &str, error: &ArrowError) -> Cause {

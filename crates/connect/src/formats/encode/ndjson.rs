@@ -14,10 +14,12 @@ use tidemill_core::Cause;
 
 use super::{TextEncoder, unrepresentable};
 use crate::formats::encode::must_differ;
+use crate::formats::value_text;
 
 /// Writes each row as a JSON object on its own line, with all its columns: NULL is `null`. JSON has no numbers for
 /// NaN and the infinities, so they are written as the texts `"NaN"`, `"Infinity"` and `"-Infinity"`, as PostgreSQL
-/// writes them and our reader reads them. Timestamps are ISO 8601 (`2026-11-20T19:00:00`), binary values hexadecimal.
+/// writes them and our reader reads them. Timestamps are ISO 8601 (`2026-11-20T19:00:00`), binary values hexadecimal, intervals
+/// as PostgreSQL writes them.
 #[derive(Debug)]
 pub struct NdjsonEncoder {
     is_lenient: bool,
@@ -57,7 +59,7 @@ impl TextEncoder for NdjsonEncoder {
             return Err(Cause::user(format!("{}; cast it to another type", wrong.reason)));
         }
         let start = text.len();
-        let builder = WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(Floats));
+        let builder = WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(OwnTexts));
         let mut writer = builder.build::<_, LineDelimited>(&mut *text);
         let written = writer.write(rows).and_then(|()| writer.finish());
         written.map_err(|error| {
@@ -68,20 +70,23 @@ impl TextEncoder for NdjsonEncoder {
     }
 }
 
-/// Writes floating-point numbers, also within lists and structs.
+/// Writes floating-point numbers and intervals, also within lists and structs.
 #[derive(Debug)]
-struct Floats;
+struct OwnTexts;
 
 /// Arrow's own way of writing.
 static PLAIN: LazyLock<EncoderOptions> = LazyLock::new(EncoderOptions::default);
 
-impl EncoderFactory for Floats {
+impl EncoderFactory for OwnTexts {
     fn make_default_encoder<'a>(
         &self,
         field: &'a FieldRef,
         array: &'a dyn Array,
         _options: &'a EncoderOptions,
     ) -> Result<Option<NullableEncoder<'a>>, ArrowError> {
+        if matches!(array.data_type(), DataType::Interval(_) | DataType::Duration(_)) {
+            return Ok(Some(NullableEncoder::new(Box::new(IntervalEncoder(array)), array.nulls().cloned())));
+        }
         let is_number = match array.data_type() {
             DataType::Float32 => {
                 array.as_primitive::<Float32Type>().values().iter().all(|value| value.is_finite())
@@ -96,6 +101,15 @@ impl EncoderFactory for Floats {
         }
         let plain = make_encoder(field, array, &PLAIN)?;
         Ok(Some(NullableEncoder::new(Box::new(FloatEncoder { array, plain }), array.nulls().cloned())))
+    }
+}
+
+struct IntervalEncoder<'a>(&'a dyn Array);
+
+impl Encoder for IntervalEncoder<'_> {
+    fn encode(&mut self, row: usize, text: &mut Vec<u8>) {
+        let interval = value_text::exact_text(self.0, row).unwrap_or_default();
+        text.extend_from_slice(format!("\"{interval}\"").as_bytes());
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use arrow_array::{Array, RecordBatch};
-use arrow_cast::display::ArrayFormatter;
+use arrow_array::RecordBatch;
 use arrow_schema::{DataType, SchemaRef};
 use tidemill_core::Cause;
 
+use super::column_texts::{ColumnTexts, WithoutText};
 use super::display_width::display_width;
-use super::{DISPLAY, TextEncoder, no_text};
+use super::{TextEncoder, no_text};
 
 /// How a table is written. Widths are counted in terminal columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,13 +92,13 @@ impl TableEncoder {
     }
 
     /// Determines the column widths and, from these, the layout.
-    fn measure(&mut self, cells: &[Cells<'_>], row_count: usize) -> Result<Form, Cause> {
+    fn measure(&mut self, cells: &[ColumnTexts<'_>], row_count: usize) -> Result<Form, Cause> {
         // All of an overflowing text must be visible: that decides whether lines fit.
         let mut line_width = 0;
         for (column, cells) in self.columns.iter_mut().zip(cells) {
             let mut widest = column.width;
             for row in 0..row_count.min(ROWS_MEASURED_MAX) {
-                cells.write(row, &self.style.null, &mut self.value)?;
+                write_cell(cells, row, &self.style.null, &mut self.value)?;
                 let width = display_width(&self.value);
                 widest = widest.max(width);
                 let width = if column.is_text { width.min(self.style.width_max.max(1)) } else { width };
@@ -155,7 +155,12 @@ impl TableEncoder {
     }
 
     /// A row as a line for each value.
-    fn push_values(&mut self, row: usize, cells: &[Cells<'_>], text: &mut Vec<u8>) -> Result<(), Cause> {
+    fn push_values(
+        &mut self,
+        row: usize,
+        cells: &[ColumnTexts<'_>],
+        text: &mut Vec<u8>,
+    ) -> Result<(), Cause> {
         let names_width = self.columns.iter().map(|column| display_width(&column.name)).max().unwrap_or(0);
         let widest = self.columns.iter().map(|column| column.width).max().unwrap_or(0).min(RULE_MAX);
         let title = format!("-[ {} ]", self.rows_written + 1);
@@ -166,7 +171,7 @@ impl TableEncoder {
         self.line.extend(std::iter::repeat_n('-', widest + 2));
         self.push_line(text);
         for (column, cells) in self.columns.iter().zip(cells) {
-            cells.write(row, &self.style.null, &mut self.value)?;
+            write_cell(cells, row, &self.style.null, &mut self.value)?;
             let padding = names_rule - 1 - display_width(&column.name);
             self.line.push(' ');
             self.line.push_str(&column.name);
@@ -182,7 +187,9 @@ impl TableEncoder {
 
     fn all_rows(&mut self, rows: &RecordBatch, text: &mut Vec<u8>) -> Result<(), Cause> {
         let names = self.columns.iter().map(|column| column.name.as_str());
-        let cells = rows.columns().iter().zip(names).map(|(array, name)| Cells::new(array, name));
+        let cells = rows.columns().iter().zip(names).map(|(array, name)| {
+            ColumnTexts::new(array, WithoutText::Told).map_err(|error| no_text("text", name, &error))
+        });
         let cells = cells.collect::<Result<Vec<_>, Cause>>()?;
         let form = match self.form {
             Some(form) => form,
@@ -199,7 +206,7 @@ impl TableEncoder {
                 Form::Values => self.push_values(row, &cells, text)?,
                 Form::Lines => {
                     for (index, cells) in cells.iter().enumerate() {
-                        cells.write(row, &self.style.null, &mut self.value)?;
+                        write_cell(cells, row, &self.style.null, &mut self.value)?;
                         self.push_cell(index);
                     }
                     self.push_line(text);
@@ -248,29 +255,15 @@ impl Column {
     }
 }
 
-/// The values of a column as texts.
-struct Cells<'a> {
-    formatter: ArrayFormatter<'a>,
-    nulls: Option<tidemill_core::arrow::buffer::NullBuffer>,
-}
-
-impl<'a> Cells<'a> {
-    fn new(array: &'a dyn Array, name: &str) -> Result<Cells<'a>, Cause> {
-        let formatter = ArrayFormatter::try_new(array, &DISPLAY);
-        let formatter = formatter.map_err(|error| no_text("text", name, &error))?;
-        Ok(Cells { formatter, nulls: array.logical_nulls() })
+/// Writes a value of a table into `value`.
+fn write_cell(column: &ColumnTexts<'_>, row: usize, null: &str, value: &mut String) -> Result<(), Cause> {
+    value.clear();
+    if column.is_null(row) {
+        value.push_str(null);
+        return Ok(());
     }
-
-    /// Writes a value into `value`.
-    fn write(&self, row: usize, null: &str, value: &mut String) -> Result<(), Cause> {
-        value.clear();
-        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
-            value.push_str(null);
-            return Ok(());
-        }
-        let written = write!(Escaping(value), "{}", self.formatter.value(row));
-        written.map_err(|_| Cause::bug("a value of a table could not be written"))
-    }
+    let written = column.write(row, &mut Escaping(value));
+    written.map_err(|_| Cause::bug("a value of a table could not be written"))
 }
 
 struct Escaping<'a>(&'a mut String);

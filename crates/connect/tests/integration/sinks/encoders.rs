@@ -166,7 +166,7 @@ fn lists_are_one_value() {
     let lists = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1), None]), None]);
     let other = Arc::new(Int64Array::from(vec![7, 8])) as ArrayRef;
     let rows = RecordBatch::try_from_iter([("list", Arc::new(lists) as ArrayRef), ("other", other)]).unwrap();
-    assert_eq!(encode(&TextFormat::csv(), &rows, 2), "list,other\n\"[1, null]\",7\n,8\n");
+    assert_eq!(encode(&TextFormat::csv(), &rows, 2), "list,other\n\"{1,NULL}\",7\n,8\n");
     let json = "{\"list\":[1,null],\"other\":7}\n{\"list\":null,\"other\":8}\n";
     assert_eq!(encode(&TextFormat::Ndjson, &rows, 2), json);
 }

@@ -1,4 +1,4 @@
-//! Texts that become times, dates, intervals, decimals, truth values and bytes are read by one set of rules, wherever they stand: in
+//! Texts that become times, dates, intervals, decimals, truth values, bytes, lists and rows are read by one set of rules, wherever they stand: in
 //! a cast, as a constant, beside such a value, and in INSERT. They are the rules of the text formats, so a file and a query
 //! read a text alike. DataFusion (55.2) has rules of its own: it refuses `2026-01-31 12:30` and `1e3`, and names another
 //! type than the one that is written.
@@ -53,6 +53,11 @@ pub(crate) fn is_read(data_type: &DataType) -> bool {
             | DataType::Interval(_)
             | DataType::Boolean
             | DataType::Binary
+            | DataType::List(_)
+            | DataType::LargeList(_)
+            | DataType::FixedSizeList(..)
+            | DataType::Struct(_)
+            | DataType::Map(..)
     );
     is_listed || data_type.is_decimal()
 }

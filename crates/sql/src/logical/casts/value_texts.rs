@@ -104,7 +104,7 @@ impl TextForm {
 /// Whether Arrow writes another text of it.
 fn is_written(data_type: &DataType) -> bool {
     let is_same = data_type.is_integer() || data_type.is_string() || data_type.is_null();
-    !is_same && !matches!(data_type, DataType::Boolean | DataType::Map(..) | DataType::Union(..))
+    !is_same && !matches!(data_type, DataType::Boolean | DataType::Union(..))
 }
 
 fn is_list(data_type: &DataType) -> bool {

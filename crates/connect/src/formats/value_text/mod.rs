@@ -1,13 +1,16 @@
 //! Values as text, as PostgreSQL writes them: the one text that a value of a type has, over the protocol of PostgreSQL and wherever a
-//! query makes a text of it.
+//! query makes a text of it. CSV and tables differ in few types (decision 0191).
 
 pub mod calendar;
 
-use datafusion::arrow::array::timezone::Tz;
-use datafusion::arrow::array::types::*;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use datafusion::arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
-use datafusion::arrow::temporal_conversions::as_datetime_with_timezone;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::temporal_conversions::as_datetime_with_timezone;
+use arrow_array::timezone::Tz;
+use arrow_array::types::*;
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use self::calendar::{MICROS_PER_DAY, date, interval, micros, time, timestamp};
 
@@ -28,15 +31,29 @@ pub fn write(array: &dyn Array, row: usize, bytes: &mut Vec<u8>) -> bool {
 /// Returns the text of a value that is there, with microseconds, which are all that clients of PostgreSQL read; `None` if it has a type without values.
 ///
 /// ```
-/// use tidemill_engine::arrow::array::Float64Array;
-/// assert_eq!(tidemill_sql::value_text::text(&Float64Array::from(vec![1e20]), 0).as_deref(), Some("1e+20"));
+/// use tidemill_connect::formats::value_text;
+/// use tidemill_core::arrow::array::Float64Array;
+/// assert_eq!(value_text::text(&Float64Array::from(vec![1e20]), 0).as_deref(), Some("1e+20"));
 /// ```
 pub fn text(array: &dyn Array, row: usize) -> Option<String> {
     text_of(array, row, false)
 }
 
+/// Returns whether all values of a type have such a text.
+pub fn has_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::List(items) | DataType::LargeList(items) | DataType::FixedSizeList(items, _) => {
+            has_text(items.data_type())
+        }
+        DataType::Map(entries, _) => has_text(entries.data_type()),
+        DataType::Struct(fields) => fields.iter().all(|field| has_text(field.data_type())),
+        DataType::Dictionary(_, values) => has_text(values),
+        other => !other.is_nested(),
+    }
+}
+
 /// Returns the text of a value that is there, with its nanoseconds; `None` if it has a type without values.
-pub(crate) fn exact_text(array: &dyn Array, row: usize) -> Option<String> {
+pub fn exact_text(array: &dyn Array, row: usize) -> Option<String> {
     text_of(array, row, true)
 }
 
@@ -119,6 +136,8 @@ fn text_of(array: &dyn Array, row: usize, is_exact: bool) -> Option<String> {
                 .map(|column| element((column.as_ref(), row), "", &['(', ')', ',', '"', '\\'], is_exact));
             format!("({})", values.collect::<Vec<_>>().join(","))
         }
+        // A map is a list of its keys, each with its value.
+        DataType::Map(..) => list(&(Arc::new(array.as_map().value(row)) as ArrayRef), is_exact),
         DataType::Dictionary(..) => {
             let dictionary = array.as_any_dictionary();
             let key = *dictionary.normalized_keys().get(row)?;
@@ -298,10 +317,8 @@ fn float(value: f64, scientific: String, plain: String, exponent_max: i32) -> St
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use datafusion::arrow::array::{StringArray, StructArray, TimestampSecondArray};
-    use datafusion::arrow::datatypes::Field;
+    use arrow_array::{StringArray, StructArray, TimestampSecondArray};
+    use arrow_schema::Field;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Dates and times: days and microseconds, and how they are written.
 
-use datafusion::arrow::datatypes::TimeUnit;
+use arrow_schema::TimeUnit;
 
 /// The microseconds of a day.
 pub const MICROS_PER_DAY: i64 = 86_400_000_000;
