@@ -121,6 +121,8 @@ fn a_view_that_does_not_run_says_so_and_is_not_computed_in_its_place() {
         let answer = server.psql(statement);
         assert!(answer.contains("'total' has no rows to read: it was not started"), "{answer}");
     }
+    let followed = server.psql("SUBSCRIBE TO total");
+    assert!(followed.contains("`total` has no changes to follow: it was not started"), "{followed}");
     let created = server.psql("CREATE SINK out WITH (path = '/nowhere/out.csv') AS SELECT n FROM events");
     assert!(created.contains("'out' is defined, but it is not running"), "{created}");
     // Also when the database is opened again.

@@ -288,7 +288,7 @@ impl NamedQuery {
     /// What is reported about it.
     pub fn report(&self, name: &str) -> QueryReport {
         let problem = match &*self.lock() {
-            QueryPhase::Ended(Err(cause)) if !self.is_stopped() => Some(with_way_on(cause)),
+            QueryPhase::Ended(Err(cause)) if !self.is_stopped() => Some(cause.to_string()),
             _ => None,
         };
         let status = self.last_status();
@@ -316,15 +316,5 @@ impl NamedQuery {
             QueryPhase::Ended(outcome) => Some(outcome.clone()),
             _ => None,
         }
-    }
-}
-
-/// Why a query has failed, and how it continues if it has reached a limit that a session sets.
-fn with_way_on(cause: &Cause) -> String {
-    let reason = cause.to_string();
-    let limit = ["max_groups", "max_state_rows"].into_iter().find(|limit| reason.contains(limit));
-    match limit.filter(|_| cause.fault == Fault::Resource) {
-        Some(limit) => format!("{reason}; SET {limit} to more, and START it: then it continues where it was"),
-        None => reason,
     }
 }

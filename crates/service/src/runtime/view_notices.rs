@@ -39,6 +39,15 @@ impl Runtime {
         said.chain(failed).chain(at_gateways).collect()
     }
 
+    /// Why nobody can follow the changes of a view: its query is stopped, has failed, or could not be started; `None`: it is none of
+    /// these.
+    pub(crate) fn why_not_running(&self, name: &str) -> Option<String> {
+        if self.stopped_names().iter().any(|stopped| stopped == name) {
+            return Some("it is stopped, and its rows were in memory only; START continues it".to_owned());
+        }
+        self.failed_outputs().into_iter().find(|(output, _)| output == name).map(|(_, why)| why)
+    }
+
     /// The names of the queries that are stopped.
     fn stopped_names(&self) -> Vec<String> {
         self.running()

@@ -36,6 +36,10 @@ fn subscribed(runtime: &Runtime, name: &Name, statement: &Statement) -> Result<V
     if let Some(view) = runtime.running_view(name.as_str()) {
         return Ok(view);
     }
+    if let Some(why) = runtime.why_not_running(name.as_str()) {
+        let message = format!("`{name}` has no changes to follow: {why}");
+        return Err(statement.error(name.span, message).into());
+    }
     let names = runtime.catalog().names();
     if names.iter().any(|known| known == name.as_str()) {
         let message =

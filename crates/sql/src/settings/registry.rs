@@ -85,8 +85,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         definition: definition(
             "max_groups",
             ROWS,
-            "groups of an aggregation, distinct values of a `count(DISTINCT ...)`, rows of hopping windows \
-             that close together; if there are more, the query stops with that reason",
+            "groups of an aggregation in one partition, distinct values of a `count(DISTINCT ...)`, rows of hopping \
+             windows that close together; if there are more, the query stops with that reason",
         ),
         set: |settings, value, name| value.set_integer(name, &mut settings.max_groups),
         show: |settings| settings.max_groups.to_string(),
