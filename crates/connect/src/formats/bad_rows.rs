@@ -122,8 +122,8 @@ pub(super) fn mismatch(field: &Field, text: &str) -> String {
     format!("column '{}': {}", field.name(), not_of_type(field.data_type(), text))
 }
 
-/// Why a text is not a value of a type.
-pub(super) fn not_of_type(data_type: &DataType, text: &str) -> String {
+/// Returns why a text is not a value of a type.
+pub fn not_of_type(data_type: &DataType, text: &str) -> String {
     let shown = match text.char_indices().find(|(at, _)| *at >= SHOWN_BYTES) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_owned(),

@@ -42,6 +42,7 @@ use arrow_schema::{Schema, SchemaRef};
 use tidemill_core::error::Cause;
 use tidemill_core::source::Faults;
 
+pub use bad_rows::not_of_type;
 pub(crate) use csv_header::{different_names, is_name, text as field_text};
 pub(crate) use csv_preamble::{is_comment, named_delimiter};
 pub(crate) use csv_records::{Span, Step, next_record};

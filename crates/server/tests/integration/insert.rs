@@ -91,6 +91,22 @@ fn values_become_those_of_the_columns() {
 }
 
 #[test]
+fn numbers_that_are_written_out_are_rounded_as_decimals() {
+    with_client(async |client| {
+        let values = "INSERT INTO reports (vehicle, speed, note)
+            VALUES (0.5, 0.5, 1.50), (2.5, 1, 'x'), (-2.5, 2.5, 7)";
+        client.batch_execute(values).await.unwrap();
+        let selected = "INSERT INTO reports (vehicle, note) SELECT 4.5, 7.10 UNION ALL (SELECT 6.5, 'y')";
+        client.batch_execute(selected).await.unwrap();
+        // As in PostgreSQL.
+        let wanted = ["-3|2.5|7", "1|0.5|1.50", "3|1|x", "5|NULL|7.10", "7|NULL|y"];
+        expect(&client, "SELECT vehicle, speed, note FROM seen ORDER BY vehicle", &wanted).await;
+        let refused = refused(&client, "INSERT INTO reports (vehicle) VALUES ('1.5')").await;
+        assert!(refused.starts_with("22P02 vehicle: 1.5 does not fit into BIGINT"), "{refused}");
+    });
+}
+
+#[test]
 fn parameters_have_the_types_of_their_columns() {
     with_client(async |client| {
         let insert = "INSERT INTO reports (fast, vehicle, speed, note)

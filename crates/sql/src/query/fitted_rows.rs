@@ -6,7 +6,8 @@ use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::arrow::util::display::FormatOptions;
-use datafusion::common::DataFusionError;
+use datafusion::common::{DataFusionError, plan_err};
+use tidemill_connect::formats::not_of_type;
 use tidemill_engine::Cause;
 
 use crate::expressions::compiled::plain;
@@ -65,6 +66,11 @@ fn cast_to_column(column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, Data
     if column.data_type() == wanted {
         return Ok(Arc::clone(column));
     }
-    let options = CastOptions { safe: false, format_options: FormatOptions::default() };
-    Ok(cast_with_options(column, wanted, &options)?)
+    let is_text = column.data_type().is_string();
+    let options = CastOptions { safe: is_text, format_options: FormatOptions::default() };
+    let values = cast_with_options(column, wanted, &options)?;
+    match (0..values.len()).find(|row| is_text && column.is_valid(*row) && values.is_null(*row)) {
+        Some(row) => plan_err!("{}", not_of_type(wanted, texts(column)?.value(row))),
+        None => Ok(values),
+    }
 }
