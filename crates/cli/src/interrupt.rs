@@ -123,12 +123,23 @@ impl Signals {
 
 /// Ends the process at the first signal that is not part of the first request.
 fn end_at_next_request(mut signals: UnixStream) {
-    let (mut signal, mut first) = ([0], None);
+    let (mut signal, mut requests) = ([0], Requests::default());
     while signals.read_exact(&mut signal).is_ok() {
-        let first: Instant = *first.get_or_insert_with(Instant::now);
-        if first.elapsed() >= SAME_REQUEST {
+        if requests.is_another(Instant::now()) {
             low_level::exit(Exit::Interrupted as i32);
         }
+    }
+}
+
+/// When the process was first asked to end.
+#[derive(Default)]
+struct Requests(Option<Instant>);
+
+impl Requests {
+    /// Returns whether a signal at this moment is not part of the first request.
+    fn is_another(&mut self, at: Instant) -> bool {
+        let first = *self.0.get_or_insert(at);
+        at.saturating_duration_since(first) >= SAME_REQUEST
     }
 }
 
@@ -278,4 +289,19 @@ fn wake_at_termination((must_leave, waits): (Arc<AtomicBool>, Arc<AtomicBool>)) 
         }
     };
     std::thread::Builder::new().name("termination".into()).spawn(wake).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_within_a_second_of_the_first_are_one_request() {
+        let (first, mut requests) = (Instant::now(), Requests::default());
+        let at = |ms| first + Duration::from_millis(ms);
+        // `timeout` signals the process and its group; whoever holds Ctrl-C down sends many.
+        let same = [0, 0, 30, 60, 900, 999].map(|ms| requests.is_another(at(ms)));
+        assert_eq!(same, [false; 6]);
+        assert!(requests.is_another(at(1000)) && requests.is_another(at(60_000)));
+    }
 }
