@@ -105,7 +105,7 @@ pub struct Witness {
 /// ```
 pub fn why(question: &WhyQuestion<'_>) -> Result<Witness, Cause> {
     let mut search = Search::begin(question)?;
-    let (keys, with_key) = search.by_values()?;
+    let Narrowed { keys, rows: with_key } = search.by_values()?;
     let candidates: Vec<(usize, u64)> = with_key
         .iter()
         .enumerate()
@@ -142,6 +142,14 @@ pub fn why(question: &WhyQuestion<'_>) -> Result<Witness, Cause> {
         alike,
         replays: search.replays,
     })
+}
+
+/// The rows that are left after guesses.
+struct Narrowed {
+    /// The sources and their columns that proved right.
+    keys: Vec<(String, String)>,
+    /// Of each source.
+    rows: Vec<Positions>,
 }
 
 struct Search<'a> {
@@ -238,7 +246,7 @@ impl<'a> Search<'a> {
 
     /// Of each source the rows whose values in some columns are those of columns of the answer, if they alone give it: most
     /// answers are asked for by a key. Each guess is checked by a replay; the columns are those that proved right.
-    fn by_values(&mut self) -> Result<(Vec<(String, String)>, Vec<Positions>), Cause> {
+    fn by_values(&mut self) -> Result<Narrowed, Cause> {
         let (mut keys, mut rows) = (Vec::new(), self.all());
         for source in 0..self.sources.len() {
             let (stream, range) = self.sources[source].clone();
@@ -264,7 +272,7 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        Ok((keys, rows))
+        Ok(Narrowed { keys, rows })
     }
 
     /// The rows of a source, with their positions as the last column.
