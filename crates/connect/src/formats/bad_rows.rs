@@ -70,6 +70,11 @@ impl BadRows {
         found
     }
 
+    /// Why the first bad row is one.
+    pub(crate) fn first(&self) -> Option<&str> {
+        self.reasons.first().map(|(_, reason)| reason.as_str())
+    }
+
     /// Whether all bad rows are reported with their records.
     pub(crate) fn keeps_all(&self) -> bool {
         self.keeps_all

@@ -10,7 +10,7 @@ use tidemill_core::source::Faults;
 
 use super::bad_rows::{BadRows, no_value};
 use super::encode::row_json;
-use super::text_length::{characters_max, check_length};
+use super::text_form::{checked_texts, is_restricted};
 use super::values::good_rows;
 use super::{project, sql_type};
 use crate::suggest::closest;
@@ -107,8 +107,7 @@ impl Fit {
                     }
                 }
             }
-            check_length(field, &cast, &mut bad);
-            columns.push(cast);
+            columns.push(checked_texts(field, cast, &mut bad));
         }
         columns.truncate(self.schema.fields().len());
         let fitted = good_rows(self.schema.clone(), columns, rows, &bad)?;
@@ -137,7 +136,7 @@ pub(crate) fn missing_column(place: &str, name: &str, names: &[String]) -> Cause
 /// Whether a column of a file may have values that the declared type does not have.
 fn can_mismatch(is: &Field, wanted: &Field) -> bool {
     let may_lack = is.is_nullable() && !wanted.is_nullable();
-    is.data_type() != wanted.data_type() || may_lack || characters_max(wanted).is_some()
+    is.data_type() != wanted.data_type() || may_lack || is_restricted(wanted)
 }
 
 /// Whether a cast preserves every value that it does not reject.

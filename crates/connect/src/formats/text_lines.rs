@@ -15,7 +15,7 @@ use tidemill_core::source::Faults;
 #[cfg(doc)]
 use super::RECORD_LIMIT_BYTES;
 use super::line_cutter::{Cut, LineCutter};
-use super::text_length::refuse_lengths;
+use super::text_form::refuse_restricted;
 use super::{DecoderSettings, RecordDecoder, Waiting, project};
 
 const NUMBER: &str = "line_number";
@@ -83,7 +83,7 @@ impl LinesDecoder {
                 )));
             }
         }
-        refuse_lengths(&settings.schema, "lines")?;
+        refuse_restricted(&settings.schema, "lines")?;
         Ok(LinesDecoder {
             declared: Arc::clone(&settings.schema),
             schema: settings.schema,

@@ -24,7 +24,7 @@ use super::epoch::Epoch;
 use super::interval_text::interval_in_units;
 use super::nested_texts;
 use super::sql_type::sql_type;
-use super::text_length::{characters_max, check_length};
+use super::text_form::{checked_texts, is_restricted};
 use super::times::{TimestampParser, parse_date, parse_time};
 
 /// Whether texts can be converted to this type.
@@ -45,8 +45,7 @@ pub(crate) fn is_supported(data_type: &DataType) -> bool {
 
 /// Makes a column. Bad values become NULL in rows that are marked; so do NULLs where none are allowed.
 pub(crate) fn column(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<ArrayRef, Cause> {
-    let array = typed(field, texts, bad)?;
-    check_length(field, &array, bad);
+    let array = checked_texts(field, typed(field, texts, bad)?, bad);
     if !field.is_nullable() && array.logical_null_count() > 0 {
         for row in (0..array.len()).filter(|row| array.is_null(*row)) {
             bad.mark(row, array.len(), || no_value(field));
@@ -57,7 +56,7 @@ pub(crate) fn column(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Re
 
 /// Marks the rows that [`column`] would mark, for a column that nobody reads.
 pub(crate) fn check(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Result<(), Cause> {
-    if !is_plain_text(field.data_type()) || characters_max(field).is_some() {
+    if !is_plain_text(field.data_type()) || is_restricted(field) {
         return column(field, texts, bad).map(drop);
     }
     if !field.is_nullable() {
@@ -70,7 +69,7 @@ pub(crate) fn check(field: &Field, texts: &impl Texts, bad: &mut BadRows) -> Res
 
 /// Whether some texts are not values of a column.
 pub(crate) fn can_mismatch(field: &Field) -> bool {
-    !field.is_nullable() || !is_plain_text(field.data_type()) || characters_max(field).is_some()
+    !field.is_nullable() || !is_plain_text(field.data_type()) || is_restricted(field)
 }
 
 fn is_plain_text(data_type: &DataType) -> bool {

@@ -302,3 +302,69 @@ fn a_view_over_tables_begins_with_their_rows_and_tells_what_leaves_and_comes() {
         assert_eq!(changes, ["insert|basic|1", "insert|gold|1"]);
     });
 }
+
+#[test]
+fn a_change_reads_the_queries_of_its_with() {
+    with_client(async |client, _| {
+        client.batch_execute("CREATE TABLE t (id BIGINT PRIMARY KEY, n BIGINT)").await.unwrap();
+        let insert = "WITH x AS (SELECT $1::bigint AS id)
+            INSERT INTO t SELECT id, id * 10 FROM x UNION ALL SELECT id + 1, 5 FROM x";
+        assert_eq!(client.execute(insert, &[&1_i64]).await.unwrap(), 2);
+        let update = "WITH big AS (SELECT id FROM t WHERE n > $1), other(m) AS (SELECT 7)
+            UPDATE t SET n = t.n + m FROM other WHERE id IN (SELECT id FROM big) RETURNING n";
+        assert_eq!(client.query_one(update, &[&5_i64]).await.unwrap().get::<_, i64>(0), 17);
+        assert_eq!(one(&client, "SELECT n FROM t WHERE id = 2").await, "5");
+        let delete =
+            "WITH gone AS (SELECT min(id) AS id FROM t) DELETE FROM t USING gone WHERE t.id = gone.id";
+        assert_eq!(client.execute(delete, &[]).await.unwrap(), 1);
+        assert_eq!(numbers(&client, "WITH a AS (SELECT id FROM t) SELECT id FROM a").await, [2]);
+        let (code, message) =
+            refusal(&client, "WITH x AS (DELETE FROM t RETURNING id) INSERT INTO t SELECT id, 1 FROM x")
+                .await;
+        assert_eq!(code, SqlState::FEATURE_NOT_SUPPORTED, "{message}");
+        assert_eq!(numbers(&client, "SELECT id FROM t").await, [2]);
+    });
+}
+
+#[test]
+fn columns_of_json_and_uuids_keep_what_they_say() {
+    with_client(async |client, _| {
+        let create = "CREATE TABLE t (id UUID PRIMARY KEY, doc JSONB NOT NULL, text JSON, code CHAR(3))";
+        client.batch_execute(create).await.unwrap();
+        // Before the rows: a session waits until views have what it has changed.
+        let view = "CREATE MATERIALIZED VIEW v AS
+            SELECT doc - 'a' AS rest, jsonb_build_object('d', doc) AS d FROM t";
+        client.batch_execute(view).await.unwrap();
+        let insert = "INSERT INTO t VALUES
+            ('A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', '{\"b\": 1,   \"a\": [1]}', '{\"x\":  1}', 'ab'),
+            ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12', jsonb_build_object('c', 1), NULL, NULL)";
+        client.batch_execute(insert).await.unwrap();
+        let first = "SELECT id, doc, text, code FROM t WHERE doc ? 'a'";
+        let expected = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11|{\"a\": [1], \"b\": 1}|{\"x\":  1}|ab";
+        assert_eq!(one(&client, first).await, expected);
+        let update =
+            "UPDATE t SET doc = doc || '{\"n\": 2}' WHERE doc -> 'a' ->> 0 = '1' RETURNING doc - 'b'";
+        assert_eq!(one(&client, update).await, "{\"a\": [1], \"n\": 2}");
+        let rest = "SELECT rest || '{\"z\": 0}' FROM v WHERE rest ? 'c'";
+        assert_eq!(one(&client, rest).await, "{\"c\": 1, \"z\": 0}");
+        assert_eq!(one(&client, "SELECT d -> 'd' -> 'c' FROM v WHERE rest ? 'c'").await, "1");
+        assert_eq!(numbers(&client, "SELECT count(*) FROM t GROUP BY doc ORDER BY doc LIMIT 1").await, [1]);
+        let whole = "SELECT jsonb_agg(doc ORDER BY doc), max(doc -> 'c') FROM t WHERE doc ? 'c'";
+        assert_eq!(one(&client, whole).await, "[{\"c\": 1}]|1");
+        for (wrong, code) in [
+            ("INSERT INTO t VALUES ('x', '{}')", SqlState::INVALID_TEXT_REPRESENTATION),
+            (
+                "INSERT INTO t VALUES ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a13', '{')",
+                SqlState::INVALID_TEXT_REPRESENTATION,
+            ),
+            (
+                "INSERT INTO t VALUES ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a13', '{}', NULL, 'abcd')",
+                SqlState::STRING_DATA_RIGHT_TRUNCATION,
+            ),
+            ("INSERT INTO t VALUES ('{a0eebc999c0b4ef8bb6d6bb9bd380a11}', '{}')", SqlState::UNIQUE_VIOLATION),
+        ] {
+            assert_eq!(refusal(&client, wrong).await.0, code, "{wrong}");
+        }
+        assert_eq!(numbers(&client, "SELECT count(*) FROM t").await, [2]);
+    });
+}

@@ -23,7 +23,15 @@ pub(crate) fn fitted(
         let text = cause.to_string();
         let is_range =
             ["range", "overflow", "Can't cast value", "too large"].iter().any(|word| text.contains(word));
-        Refused::new(if is_range { "22003" } else { "22P02" }, text)
+        let is_long = text.contains("characters do not fit");
+        let code = if is_long {
+            "22001"
+        } else if is_range {
+            "22003"
+        } else {
+            "22P02"
+        };
+        Refused::new(code, text)
     })?;
     Ok(rows.columns().to_vec())
 }

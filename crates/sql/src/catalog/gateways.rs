@@ -42,7 +42,8 @@ impl Catalog {
         let Some(config) = places.map(|places| Arc::clone(&places.config)) else { return };
         let divided_by = view.divided_by().map(|divided| divided.expression.clone());
         let rows = GatewayRows { name: name.to_owned(), config, divided_by, gateways, versions: None };
-        let attached = ViewDefinition { rows: Some(Arc::new(definition(rows))), ..view.as_ref().clone() };
+        let rows = definition(rows).with_json_of(view.plan.schema().as_arrow());
+        let attached = ViewDefinition { rows: Some(Arc::new(rows)), ..view.as_ref().clone() };
         self.relations.add(name, Relation::View(Arc::new(attached)));
         self.has_attached_views = true;
     }

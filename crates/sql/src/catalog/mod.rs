@@ -217,18 +217,19 @@ impl Catalog {
     /// From now on, queries that name this view read its rows as they are at that moment instead of computing it again.
     /// Nothing happens if another view has taken the name since.
     pub fn attach_view(&mut self, view: &ViewHandle) {
-        let rows = Arc::new(view.definition());
+        let rows = view.definition();
         let attached = match self.relations.get(view.name()) {
             Some(Relation::View(known)) => {
                 if !view.is_of(known) {
                     return;
                 }
                 let known = known.as_ref().clone();
-                Relation::View(Arc::new(ViewDefinition { rows: Some(rows), ..known }))
+                let rows = Some(Arc::new(rows.with_json_of(known.plan.schema().as_arrow())));
+                Relation::View(Arc::new(ViewDefinition { rows, ..known }))
             }
             Some(_) => return,
             // It was defined in another catalogue: here it is a table.
-            None => Relation::Source(rows),
+            None => Relation::Source(Arc::new(rows)),
         };
         self.relations.add(view.name(), attached);
         self.has_attached_views = true;

@@ -6,7 +6,9 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef,
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 use datafusion::sql::sqlparser::ast;
-use tidemill_connect::formats::{with_characters_max, with_epoch_unit};
+use tidemill_connect::formats::{
+    TextForm, as_json_field, is_json_field, with_characters_max, with_epoch_unit, with_text_form,
+};
 use tidemill_engine::EventTime;
 
 use super::formats::TIMESTAMP_UNIT;
@@ -26,15 +28,17 @@ pub(super) fn declared_columns(
             .data_type
             .as_ref()
             .ok_or_else(|| statement.error(column.span, format!("column '{}' has no type", column.name)))?;
-        let characters_max = text_length(data_type);
-        let plain = characters_max.map(|_| ast::DataType::Varchar(None));
+        let (characters_max, form) = (text_length(data_type), text_form(data_type));
+        let is_text = characters_max.is_some() || form.is_some();
+        let plain = is_text.then_some(ast::DataType::Varchar(None));
         let field = provider.data_type(plain.as_ref().unwrap_or(data_type)).map_err(|error| {
             statement.error(column.type_span, crate::expressions::compiled::plain(&error))
         })?;
         let field = Field::new(column.name.as_str(), field, !column.not_null);
-        Ok(match characters_max {
-            Some(characters_max) => with_characters_max(field, characters_max),
-            None => field,
+        Ok(match (characters_max, form) {
+            (Some(characters_max), _) => with_characters_max(field, characters_max),
+            (None, Some(form)) => with_text_form(field, form),
+            (None, None) => field,
         })
     };
     let fields: Vec<Field> = stored.map(field).collect::<Result<_, TextError>>()?;
@@ -78,9 +82,22 @@ fn has_time(data_type: &DataType) -> bool {
     }
 }
 
-/// The columns without what only the source checks, such as the length of texts.
+/// What the texts of a type are besides texts.
+pub(super) fn text_form(data_type: &ast::DataType) -> Option<TextForm> {
+    match data_type {
+        ast::DataType::JSON => Some(TextForm::Json),
+        ast::DataType::JSONB => Some(TextForm::Jsonb),
+        ast::DataType::Uuid => Some(TextForm::Uuid),
+        _ => None,
+    }
+}
+
+/// The columns without what only the source checks, such as the length of texts. That they are JSON decides what operators mean.
 pub(super) fn as_queries_see(columns: &SchemaRef) -> SchemaRef {
-    let plain = |field: &FieldRef| field.as_ref().clone().with_metadata(Default::default());
+    let plain = |field: &FieldRef| {
+        let plain = field.as_ref().clone().with_metadata(Default::default());
+        if is_json_field(field) { as_json_field(plain) } else { plain }
+    };
     Arc::new(Schema::new(columns.fields().iter().map(plain).collect::<Vec<_>>()))
 }
 
@@ -112,9 +129,9 @@ pub(super) fn visible_columns(
                 .and_then(|expression| check_independent_of_cycles(name, expression))
                 .map_err(|error| provider.text_error(&error, statement))?,
         };
-        let data_type =
-            expression.get_type(raw_schema).map_err(|error| provider.text_error(&error, statement))?;
-        fields.push(Field::new(name, data_type, !declared.not_null));
+        let (_, field) =
+            expression.to_field(raw_schema).map_err(|error| provider.text_error(&error, statement))?;
+        fields.push(field.as_ref().clone().with_name(name).with_nullable(!declared.not_null));
         expressions.push(expression);
     }
     Ok((fields, Some(expressions)))

@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::DFSchema;
+use datafusion::sql::sqlparser::ast;
 use tidemill_connect::formats::Format;
 use tidemill_engine::AdmissionClock;
 
 use super::bad_records::{DEAD_LETTERS, LetterPlace};
 use super::changes::{CHANGES, DELETED, source_changes};
-use super::columns::{as_queries_see, declared_columns, visible_columns, watermark, with_timestamp_unit};
+use super::columns::{
+    as_queries_see, declared_columns, text_form, visible_columns, watermark, with_timestamp_unit,
+};
 use super::formats::{InputFormat, TIMESTAMP_UNIT, choose_input};
 use super::gateway::{GATEWAY, gateway};
 use super::known_options::KnownOptions;
@@ -119,7 +122,9 @@ fn define(
         }
     };
     let mut types = create.columns.iter().filter_map(|column| column.data_type.as_ref());
-    if options.get(TIMESTAMP_UNIT.name).is_some() || types.any(|data_type| text_length(data_type).is_some()) {
+    let is_restricted =
+        |data_type: &ast::DataType| text_length(data_type).is_some() || text_form(data_type).is_some();
+    if options.get(TIMESTAMP_UNIT.name).is_some() || types.any(is_restricted) {
         opened.columns = as_queries_see(&opened.columns);
     }
     let raw = DFSchema::try_from(opened.columns.as_ref().clone())

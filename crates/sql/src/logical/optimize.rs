@@ -38,6 +38,7 @@ use super::datafusion_repairs::opaque::{with_opaque, without_opaque};
 use super::datafusion_repairs::order_insensitive::{with_distinct_arguments, without_useless_orders};
 use super::datafusion_repairs::order_of_inputs::without_hidden_orders;
 use super::datafusion_repairs::subquery_predicates::with_three_values;
+use super::functions::json::kind::with_json_told;
 use super::functions::times::read_patterns::with_times_read;
 use super::limits::bounded_operators::{with_bounds, without_bounds};
 use super::limits::plan_size::BoundedRule;
@@ -90,7 +91,8 @@ fn by_rules(
 
 /// Casts compared or combined expressions to common types.
 pub(super) fn coerce(plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-    let plan = with_rounded_casts(with_values(with_texts_joined(with_absent_rows(plan)?)?)?)?;
+    let plan = with_absent_rows(with_json_told(plan)?)?;
+    let plan = with_rounded_casts(with_values(with_texts_joined(plan)?)?)?;
     let plan = with_times(with_decimals_compared(with_lengths_compared(with_exact_durations(
         with_times_read(without_useless_orders(plan)?)?,
     )?)?)?)?;

@@ -21,6 +21,7 @@ use parking_lot::Mutex;
 use tidemill_trees::nodes::PlanTree;
 use tidemill_trees::planning::{plan_expression, plan_statement};
 
+use super::datafusion_repairs::counted_sets;
 use super::datafusion_repairs::spelling::Spelling;
 use super::datafusion_repairs::written_numbers::{WRITTEN_NUMBER, written_number};
 use super::functions::Functions;
@@ -249,11 +250,13 @@ impl<'a> Provider<'a> {
         Ok((written, optimized))
     }
 
-    fn as_written(&self, query: ast::Query) -> Result<LogicalPlan> {
+    fn as_written(&self, mut query: ast::Query) -> Result<LogicalPlan> {
+        let counts_rows = counted_sets::counts_rows(&mut query);
         let types = self.parameters.iter().map(|field| Some(Arc::clone(field))).collect();
         let mut context = PlannerContext::new().with_prepare_param_data_types(types);
         let statement = ast::Statement::Query(Box::new(query));
-        plan_statement(statement, self, parser_options(), &mut context)
+        let plan = plan_statement(statement, self, parser_options(), &mut context)?;
+        if counts_rows { counted_sets::with_copies_counted(plan) } else { Ok(plan) }
     }
 
     /// The plan of a view in which views that run are read instead of computed again. It was planned when none of them ran.

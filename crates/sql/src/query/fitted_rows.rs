@@ -7,7 +7,7 @@ use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::arrow::util::display::FormatOptions;
 use datafusion::common::{DataFusionError, plan_err};
-use tidemill_connect::formats::not_of_type;
+use tidemill_connect::formats::{kept_texts, not_of_type};
 use tidemill_engine::Cause;
 
 use crate::expressions::compiled::plain;
@@ -46,7 +46,7 @@ pub fn fitted_rows(rows: &RecordBatch, places: &[usize], source: &SchemaRef) -> 
 fn fitted(column: &ArrayRef, field: &FieldRef) -> Result<ArrayRef, Cause> {
     let name = field.name();
     let said = |error: DataFusionError| Cause::user(format!("{name}: {}", plain(&error))).with_source(error);
-    let fitted = cast_to_column(column, field.data_type()).map_err(said)?;
+    let fitted = kept_texts(field, cast_to_column(column, field.data_type()).map_err(said)?)?;
     if !field.is_nullable() && fitted.null_count() > 0 {
         Err(Cause::user(format!("{name}: the column is NOT NULL, and a row has NULL")))
     } else {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::logical_expr::{Expr, TableSource};
+use tidemill_connect::formats::{as_json_field, is_json_field};
 use tidemill_connect::memory::PushTarget;
 use tidemill_engine::{AdmissionClock, Cause, EventTime, Source, StreamSettings, SyncPolicy};
 use tidemill_store::StoreConfig;
@@ -119,6 +120,20 @@ impl SourceDefinition {
     /// A table of rows that are known.
     pub(crate) fn of_rows(name: &str, rows: RecordBatch) -> SourceDefinition {
         SourceDefinition::of_batches(name, rows.schema(), vec![rows])
+    }
+
+    /// It with the columns marked as JSON that are JSON in the plan of its view: stores do not keep what fields say.
+    pub(crate) fn with_json_of(self, columns: &Schema) -> SourceDefinition {
+        let is_same = columns.fields().len() == self.schema.fields().len();
+        if !is_same || !columns.fields().iter().any(|field| is_json_field(field)) {
+            return self;
+        }
+        let field = |(own, column): (&FieldRef, &FieldRef)| {
+            let own = own.as_ref().clone();
+            if is_json_field(column) { as_json_field(own) } else { own }
+        };
+        let fields: Vec<Field> = self.schema.fields().iter().zip(columns.fields()).map(field).collect();
+        SourceDefinition { schema: Arc::new(Schema::new(fields)), ..self }
     }
 
     /// A table of rows that are known, in batches of these columns.

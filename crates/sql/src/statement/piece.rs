@@ -151,7 +151,7 @@ impl Piece {
     }
 
     /// Reads it as a change of a table.
-    pub(super) fn change(&self) -> Result<Box<ast::Statement>, TextError> {
+    pub(super) fn change(&self) -> Result<(Box<ast::Statement>, Option<Box<ast::Query>>), TextError> {
         read::change(&self.script, self.tokens.clone())
     }
 

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use datafusion::sql::sqlparser::ast;
+
 use super::client;
 use super::ddl::{
     alter, create_function, create_places, create_pool, create_process, create_sink, create_source,
@@ -80,11 +82,11 @@ pub(super) fn of_client(script: &Arc<Script>, tokens: Tokens) -> Result<Statemen
     client_statement(script, tokens).map_err(|error| foreign::translated(error, span))
 }
 
-/// Reads a change of a table.
+/// Reads a change of a table, and the query whose `WITH` stands before it.
 pub(super) fn change(
     script: &Arc<Script>,
     tokens: Tokens,
-) -> Result<Box<datafusion::sql::sqlparser::ast::Statement>, TextError> {
+) -> Result<(Box<ast::Statement>, Option<Box<ast::Query>>), TextError> {
     let Tokens { mut main, options, span, end } = tokens;
     if let Some((_, with)) = options {
         return Err(TextError::new(script, with, "a change of a table has no options"));

@@ -1,5 +1,4 @@
-//! JSON: how deep it is nested, objects as rows of columns, and values that are looked into.
+//! JSON as rows: how deep it is nested, and objects as rows of columns.
 
 pub(super) mod depth;
 pub(super) mod rows;
-pub(super) mod tree;

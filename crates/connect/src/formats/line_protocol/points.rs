@@ -98,7 +98,7 @@ impl Points {
 
     fn check(&self) -> Result<(), Cause> {
         let fields = self.columns.iter().map(|column| Arc::clone(&column.field)).collect::<Vec<_>>();
-        crate::formats::text_length::refuse_lengths(&Schema::new(fields), "line protocol")?;
+        crate::formats::text_form::refuse_restricted(&Schema::new(fields), "line protocol")?;
         let time = &self.settings.time_column;
         for (index, column) in self.columns.iter().enumerate() {
             let (name, data_type) = (column.field.name(), column.field.data_type());

@@ -11,8 +11,9 @@ use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Dec
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, FieldRef, IntervalUnit, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
+use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{
-    AggregateFunction, Case, InList, InSubquery, ScalarFunction, WindowFunction,
+    AggregateFunction, AggregateFunctionParams, Case, InList, InSubquery, ScalarFunction, WindowFunction,
 };
 use datafusion::logical_expr::{
     Between, BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator,
@@ -43,6 +44,9 @@ const EXTREMES: &[&str] = &["min", "max", "greatest", "least"];
 pub(crate) fn with_lengths_compared(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = with_lengths_joined(plan)?;
     rewrite(plan, |mut part, schema| {
+        if let Some(extreme) = extreme_of_rows(&part, schema) {
+            return Ok(Transformed::yes(extreme));
+        }
         check_extremes(&part, schema)?;
         let changed = match &mut part {
             Expr::InSubquery(list) => compared_with_rows(list, schema)?,
@@ -88,6 +92,36 @@ pub(crate) fn without_lengths(expression: Expr) -> Result<Expr> {
         _ => Ok(Transformed::no(part)),
     });
     shown.data()
+}
+
+/// The shortest or the longest interval of some rows is the first of them in the order of their lengths, then as they are written.
+fn extreme_of_rows(part: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let Expr::AggregateFunction(AggregateFunction { func, params }) = part else { return None };
+    let is_shortest = match func.name() {
+        "min" => true,
+        "max" => false,
+        _ => return None,
+    };
+    let [interval] = params.args.as_slice() else { return None };
+    if !is_interval(interval, schema) {
+        return None;
+    }
+    let is_there = interval.clone().is_not_null();
+    let filter = match &params.filter {
+        Some(filter) => filter.as_ref().clone().and(is_there),
+        None => is_there,
+    };
+    let length = Length::function().call(vec![interval.clone()]);
+    let order_by =
+        vec![SortExpr::new(length, is_shortest, false), SortExpr::new(interval.clone(), true, false)];
+    let params = AggregateFunctionParams {
+        args: params.args.clone(),
+        distinct: false,
+        filter: Some(Box::new(filter)),
+        order_by,
+        null_treatment: None,
+    };
+    Some(Expr::AggregateFunction(AggregateFunction { func: first_value_udaf(), params }))
 }
 
 /// An interval as a key by which rows are ordered; anything else as it is.

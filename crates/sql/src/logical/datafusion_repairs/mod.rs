@@ -3,6 +3,7 @@
 pub(super) mod absent_rows;
 pub(super) mod arithmetic;
 pub(super) mod constant_in;
+pub(super) mod counted_sets;
 pub(super) mod cross_joins;
 pub(super) mod dates;
 pub(super) mod dependent;

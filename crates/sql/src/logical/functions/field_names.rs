@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::{DFSchema, Result, ScalarValue, TableReference};
 use datafusion::functions::core::get_field;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawFieldAccessExpr};
@@ -75,13 +75,21 @@ impl ExprPlanner for FieldNames {
     }
 }
 
-/// The only field of a struct whose name differs only in case, if none has exactly this name.
+/// The only field of a struct whose name differs only in case, if none has exactly this name; of a row, `f1` is the first field.
 fn spelled<'a>(data_type: &'a DataType, name: &str) -> Option<&'a str> {
     let DataType::Struct(fields) = data_type else { return None };
     match fields.find(name) {
         Some(_) => None,
-        None => in_other_letters(name, fields.iter().map(|field| field.name().as_str())),
+        None => in_other_letters(name, fields.iter().map(|field| field.name().as_str()))
+            .or_else(|| field_of_row(fields, name)),
     }
+}
+
+/// The field that PostgreSQL calls so of a row that was written as `ROW(a, b)`.
+fn field_of_row<'a>(fields: &'a Fields, name: &str) -> Option<&'a str> {
+    let place = name.strip_prefix(['f', 'F'])?.parse::<usize>().ok()?.checked_sub(1)?;
+    let written = fields.iter().enumerate().all(|(place, field)| *field.name() == format!("c{place}"));
+    fields.get(place).filter(|_| written).map(|field| field.name().as_str())
 }
 
 fn type_of_field<'a>(data_type: &'a DataType, name: &str) -> Option<&'a DataType> {

@@ -1,5 +1,6 @@
 //! The functions that queries may call: DataFusion's, a few of our own, and the user's.
 
+pub(super) mod buckets;
 pub(super) mod byte_parts;
 pub(super) mod calls;
 pub(super) mod degrees;
@@ -9,14 +10,17 @@ pub(crate) mod fourier;
 pub(super) mod fourier_functions;
 pub(super) mod hop_starts;
 pub(super) mod json;
+pub(super) mod keyed_hashes;
 pub(super) mod list_functions;
 pub(super) mod matched_groups;
+pub(super) mod number_patterns;
 pub(super) mod place_functions;
 pub(super) mod plain_function;
 pub(super) mod region_functions;
 pub(super) mod split_texts;
 pub(super) mod times;
 pub(super) mod type_names_of_values;
+pub(super) mod uuids;
 pub(super) mod vectors;
 pub(crate) mod windows;
 
@@ -59,11 +63,12 @@ const OTHER_NAMES_OF_NOW: [&str; 5] = [
 const NOT_IN_SQL: [&str; 2] = ["union_extract", "union_tag"];
 
 /// Names of functions in PostgreSQL, and the names of the same in DataFusion.
-const OTHER_NAMES: [(&str, &str); 7] = [
+const OTHER_NAMES: [(&str, &str); 8] = [
     ("array_remove", "array_remove_all"),
     ("list_remove", "array_remove_all"),
     ("array_replace", "array_replace_all"),
     ("list_replace", "array_replace_all"),
+    ("gen_random_uuid", "uuid"),
     ("len", "length"),
     ("sign", "signum"),
     ("truncate", "trunc"),
@@ -142,8 +147,12 @@ impl Default for Functions {
         functions.planners.insert(0, Arc::new(json::operators::JsonOperators));
         functions.add_scalar(Arc::new(window_start()));
         let own = fourier_functions::functions().into_iter().chain(region_functions::functions());
-        let own =
-            own.chain(json::built::functions()).chain(json::read::functions()).chain(degrees::functions());
+        let own = own
+            .chain(json::built::functions())
+            .chain(json::read::functions())
+            .chain(json::edited::functions());
+        let own = own.chain(degrees::functions()).chain(number_patterns::functions());
+        let own = own.chain(keyed_hashes::functions()).chain(buckets::functions()).chain(uuids::functions());
         let own = own.chain(times::time_differences::functions()).chain(times::made_times::functions());
         for function in own.chain(place_functions::functions()) {
             functions.add_scalar(Arc::new(function));

@@ -31,27 +31,44 @@ pub(super) fn checked_function(
     compute: fn(&[ArrayRef]) -> Result<ArrayRef>,
 ) -> ScalarUDF {
     let signatures = arguments.iter().map(|types| TypeSignature::Exact(types.to_vec())).collect();
-    named(names, Signature::one_of(signatures, Volatility::Immutable), result, check, compute)
+    named(names, Signature::one_of(signatures, Volatility::Immutable), of_type(result), check, compute)
 }
 
-/// Returns such a function of one value of any type.
+/// Returns such a function of this many values of any types.
 pub(super) fn function_of_any(
     names: &[&'static str],
-    result: DataType,
+    arguments: usize,
+    result: Field,
     compute: fn(&[ArrayRef]) -> Result<ArrayRef>,
 ) -> ScalarUDF {
-    named(names, Signature::any(1, Volatility::Immutable), result, |_| Ok(()), compute)
+    named(names, Signature::any(arguments, Volatility::Immutable), result, |_| Ok(()), compute)
+}
+
+/// Returns such a function, whose result is what this field is but for its name.
+pub(super) fn function_of_field(
+    names: &[&'static str],
+    arguments: &[&[DataType]],
+    result: Field,
+    compute: fn(&[ArrayRef]) -> Result<ArrayRef>,
+) -> ScalarUDF {
+    let signatures = arguments.iter().map(|types| TypeSignature::Exact(types.to_vec())).collect();
+    named(names, Signature::one_of(signatures, Volatility::Immutable), result, |_| Ok(()), compute)
 }
 
 fn named(
     names: &[&'static str],
     signature: Signature,
-    result: DataType,
+    result: Field,
     check: fn(&ScalarValue) -> Result<()>,
     compute: fn(&[ArrayRef]) -> Result<ArrayRef>,
 ) -> ScalarUDF {
     let aliases = names[1..].iter().map(|name| (*name).to_owned()).collect();
+    let result = result.with_name(names[0]);
     ScalarUDF::new_from_impl(PlainFunction { name: names[0], aliases, signature, result, check, compute })
+}
+
+fn of_type(result: DataType) -> Field {
+    Field::new("", result, true)
 }
 
 #[derive(Debug)]
@@ -59,7 +76,7 @@ struct PlainFunction {
     name: &'static str,
     aliases: Vec<String>,
     signature: Signature,
-    result: DataType,
+    result: Field,
     check: fn(&ScalarValue) -> Result<()>,
     compute: fn(&[ArrayRef]) -> Result<ArrayRef>,
 }
@@ -93,14 +110,14 @@ impl ScalarUDFImpl for PlainFunction {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(self.result.clone())
+        Ok(self.result.data_type().clone())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         if let Some(Some(first)) = args.scalar_arguments.first() {
             (self.check)(first)?;
         }
-        Ok(Arc::new(Field::new(self.name, self.result.clone(), true)))
+        Ok(Arc::new(self.result.clone()))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

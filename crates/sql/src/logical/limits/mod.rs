@@ -3,6 +3,7 @@
 pub(super) mod bounded_functions;
 pub(super) mod bounded_operators;
 pub(super) mod constant_checks;
+pub(super) mod made_bytes;
 pub(super) mod plan_size;
 pub(super) mod query_size;
 pub(super) mod result_size;

@@ -7,6 +7,7 @@ pub(super) mod joined_columns;
 pub(super) mod json;
 pub(super) mod like_escape;
 pub(super) mod list_literal;
+pub(super) mod ordinality;
 pub(super) mod other_names;
 pub(super) mod postgres_words;
 pub(crate) mod similar_to;

@@ -18,8 +18,10 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::exact_constants::computed;
 use super::syntax::ident;
-use super::{extreme_of_other, json, like_escape, list_literal, other_names, similar_to, whole_rows};
-use crate::statement::meant_type;
+use super::{
+    extreme_of_other, json, like_escape, list_literal, ordinality, other_names, similar_to, whole_rows,
+};
+use crate::statement::{meant_type, text_length};
 use tidemill_trees::syntax::{Node, walk_mut};
 
 /// `IS DISTINCT FROM` as an operator, which the planner hands to a planner of expressions with the types of both sides.
@@ -51,9 +53,22 @@ impl VisitorMut for Words {
         ControlFlow::Continue(())
     }
 
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let SetExpr::Values(values) = query.body.as_mut() {
+            json::values(&mut values.rows);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
         json::rows(table);
-        ControlFlow::Continue(())
+        match ordinality::rows(table) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.error = Some(error);
+                ControlFlow::Break(())
+            }
+        }
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
@@ -84,6 +99,15 @@ fn translated(expression: &mut Expr) -> Result<()> {
             ..
         }) => {
             *expression = json::checked(Expr::Value(value.clone()), data_type);
+        }
+        Expr::Cast { expr, data_type: DataType::Uuid, .. } => *expression = uuid(taken(expr)),
+        Expr::TypedString(TypedString { data_type: DataType::Uuid, value, .. }) => {
+            *expression = uuid(Expr::Value(value.clone()));
+        }
+        Expr::Cast { kind, expr, data_type, .. } if text_length(data_type).is_some() => {
+            let length = text_length(data_type).unwrap_or_default();
+            let is_padded = matches!(data_type, DataType::Char(_) | DataType::Character(_));
+            *expression = cut(kind.clone(), taken(expr), length, is_padded);
         }
         Expr::Cast { expr, data_type, .. } => {
             meant_type(data_type);
@@ -172,6 +196,20 @@ fn translated(expression: &mut Expr) -> Result<()> {
         _ => {}
     }
     Ok(())
+}
+
+fn uuid(text: Expr) -> Expr {
+    super::syntax::call(ident("uuid_of_text"), vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(text))])
+}
+
+/// The beginning of a text, as a cast to `VARCHAR(20)` gives it. Blanks at the end of a `CHAR(20)` do not count.
+fn cut(kind: CastKind, value: Expr, length: u64, is_padded: bool) -> Expr {
+    let argument = |value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
+    let data_type = DataType::Varchar(None);
+    let text = Expr::Cast { kind, expr: Box::new(value), data_type, array: false, format: None };
+    let text =
+        super::syntax::call(ident("left"), vec![argument(text), argument(number(&length.to_string()))]);
+    if is_padded { super::syntax::call(ident("rtrim"), vec![argument(text)]) } else { text }
 }
 
 /// `OPERATOR(pg_catalog.+)` is `+`.

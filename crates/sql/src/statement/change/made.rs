@@ -42,6 +42,16 @@ pub(super) fn made(change: &TableChange, parts: Made) -> Result<Statement, TextE
 
 /// A query of the change as a statement.
 pub(super) fn query_of(change: &TableChange, mut query: Box<Query>) -> Result<Statement, TextError> {
+    if let Some(with) = change.with.as_ref().and_then(|with| with.with.clone()) {
+        query.with = Some(match query.with.take() {
+            None => with,
+            Some(mut own) => {
+                own.recursive |= with.recursive;
+                own.cte_tables.splice(0..0, with.cte_tables);
+                own
+            }
+        });
+    }
     complete(&mut query);
     let text = query.to_string();
     let mut kind = StatementKind::Query(query, Options::none(&change.script, change.span));

@@ -55,6 +55,8 @@ pub struct TableChange {
     /// What it does.
     pub kind: ChangeKind,
     change: Box<ast::Statement>,
+    /// The query whose `WITH` stands before it.
+    with: Option<Box<ast::Query>>,
     script: Arc<Script>,
     span: Span,
 }
@@ -107,7 +109,8 @@ impl TableChange {
 
     /// How many parameters it has: the highest number among `$1`, `$2`, ...
     pub fn parameters(&self) -> usize {
-        numbers_in(&*self.change).into_iter().max().unwrap_or(0)
+        let of_with = self.with.iter().flat_map(|with| numbers_in(&**with));
+        numbers_in(&*self.change).into_iter().chain(of_with).max().unwrap_or(0)
     }
 
     /// It with a value for each of its parameters.
@@ -115,6 +118,9 @@ impl TableChange {
     pub fn bind(&self, values: &[Option<Parameter>]) -> TableChange {
         let mut bound = self.clone();
         let _ = walk_mut(&mut *bound.change, &mut Bound(values));
+        if let Some(with) = &mut bound.with {
+            let _ = walk_mut(&mut **with, &mut Bound(values));
+        }
         bound
     }
 

@@ -19,12 +19,33 @@ const FIRST_WORDS: [(&str, ChangeKind); 5] = [
 ];
 
 pub(super) fn read(piece: &Piece) -> Option<Result<TableChange, TextError>> {
-    let first = piece.words().into_iter().next()?;
+    let words = piece.words();
+    let first = words.first()?;
+    let first = if first.eq_ignore_ascii_case("WITH") { behind_with(&words)? } else { first };
     let kind = FIRST_WORDS.iter().find(|(word, _)| first.eq_ignore_ascii_case(word))?.1;
-    Some(piece.change().and_then(|change| of(piece, kind, change)))
+    Some(piece.change().and_then(|(change, with)| of(piece, kind, change, with)))
 }
 
-fn of(piece: &Piece, kind: ChangeKind, change: Box<Parsed>) -> Result<TableChange, TextError> {
+/// The word with which a statement continues behind its `WITH`.
+fn behind_with(words: &[String]) -> Option<&String> {
+    let mut depth = 0_usize;
+    words.iter().find(|word| {
+        match word.as_str() {
+            "(" => depth += 1,
+            ")" => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let is = |known: &str| word.eq_ignore_ascii_case(known);
+        depth == 0 && (is("SELECT") || is("VALUES") || FIRST_WORDS.iter().any(|(known, _)| is(known)))
+    })
+}
+
+fn of(
+    piece: &Piece,
+    kind: ChangeKind,
+    change: Box<Parsed>,
+    with: Option<Box<ast::Query>>,
+) -> Result<TableChange, TextError> {
     let wrong = |message: &str| Err(piece.error(message));
     let name = match &*change {
         Parsed::Insert(insert) => match &insert.table {
@@ -52,7 +73,7 @@ fn of(piece: &Piece, kind: ChangeKind, change: Box<Parsed>) -> Result<TableChang
         _ => return wrong("a table has no other schema than public"),
     };
     let (script, span) = piece.place();
-    Ok(TableChange { table, kind, change, script, span })
+    Ok(TableChange { table, kind, change, with, script, span })
 }
 
 fn relation(named: &TableWithJoins, piece: &Piece) -> Result<ObjectName, TextError> {

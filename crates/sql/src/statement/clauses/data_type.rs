@@ -17,13 +17,19 @@ const DIGITS_MAX: u64 = 38;
 /// Numbers of digits after the second for which a unit of time exists.
 const SECOND_DIGITS: [u64; 4] = [0, 3, 6, 9];
 
-/// The type of a column that a source has, which may limit the length of its texts.
+/// The type of a column that a source has, or of a cast: it may limit the length of texts, and say that they are JSON or UUIDs.
 pub(super) fn check_stored(data_type: &DataType) -> Checked {
     match crate::statement::text_length(data_type) {
         Some(1..) => Ok(()),
         Some(0) => refused("a text of no characters", "write VARCHAR, or a length from 1"),
+        None if is_form_of_text(data_type) => Ok(()),
         None => check(data_type),
     }
+}
+
+/// Whether it is a text that has a certain form.
+fn is_form_of_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::JSON | DataType::JSONB | DataType::Uuid)
 }
 
 /// Refuses a type that does not exist, or a part of a type that has no effect here.
@@ -130,7 +136,7 @@ pub(super) fn check(data_type: &DataType) -> Checked {
         | T::Set(_) => absent(data_type, "write VARCHAR"),
         T::JSON | T::JSONB => absent(
             data_type,
-            "write VARCHAR, which -> and ->> take apart, or the fields: STRUCT<name VARCHAR>",
+            "a column and a cast can have it; elsewhere write VARCHAR, which -> and ->> take apart",
         ),
         T::Map(_, _) | T::Tuple(_) | T::Nested(_) | T::Union(_) => {
             absent(data_type, "write the fields: STRUCT<name VARCHAR>")

@@ -1,8 +1,8 @@
 //! Expressions.
 
 use datafusion::sql::sqlparser::ast::{
-    Array, CastKind, CeilFloorKind, DataType, DateTimeField, Expr, Interval, LambdaFunction, TypedString,
-    Value, ValueWithSpan,
+    Array, CastKind, CeilFloorKind, DateTimeField, Expr, Interval, LambdaFunction, TypedString, Value,
+    ValueWithSpan,
 };
 
 use super::{Checked, Clauses, PLANNED, data_type};
@@ -68,15 +68,10 @@ impl Clauses<'_> {
                 if format.is_some() {
                     refused("CAST with FORMAT", "use to_char or to_timestamp with a pattern")?;
                 }
-                // They are functions that check the text.
-                if matches!(data_type, DataType::JSON | DataType::JSONB) {
-                    return PLANNED;
-                }
                 self.cast_to(expression, data_type)
             }
-            Expr::TypedString(TypedString { data_type: DataType::JSON | DataType::JSONB, .. }) => PLANNED,
             Expr::TypedString(TypedString { data_type, value: _, uses_odbc_syntax: _ }) => {
-                match data_type::check(data_type) {
+                match data_type::check_stored(data_type) {
                     Err(refusal) => self.node(expression, refusal.message, &refusal.hint),
                     Ok(()) => PLANNED,
                 }

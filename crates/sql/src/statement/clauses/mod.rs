@@ -101,7 +101,7 @@ impl Clauses<'_> {
     /// The declared type of a column.
     fn column(&self, column: &Column) -> Checked {
         let check = match column.computed {
-            // What is computed is cast to the type, and no cast cuts a text.
+            // What is computed is cast to the type, and a column does not cut a text.
             Some(_) => data_type::check,
             None => data_type::check_stored,
         };
@@ -125,7 +125,7 @@ impl Clauses<'_> {
 
     /// The type of a cast, whose position the parser does not record.
     fn cast_to(&self, node: &impl Spanned, data_type: &DataType) -> Checked {
-        let Err(refusal) = data_type::check(data_type) else { return PLANNED };
+        let Err(refusal) = data_type::check_stored(data_type) else { return PLANNED };
         let name = data_type.to_string();
         let word = name.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next();
         self.words(node.span(), &[word.unwrap_or_default()], refusal.message, &refusal.hint)

@@ -43,6 +43,10 @@ pub(super) fn refused(operator: &BinaryOperator) -> Option<&'static str> {
         | B::ArrowAt
         | B::HashArrow
         | B::HashLongArrow
+        | B::HashMinus
+        | B::Question
+        | B::QuestionAnd
+        | B::QuestionPipe
         | B::Overlaps
         | B::PGOverlap
         // What is before them says more of what is wrong: it may be a function without a name.
@@ -52,14 +56,7 @@ pub(super) fn refused(operator: &BinaryOperator) -> Option<&'static str> {
         B::PGStartsWith => Some("write starts_with(text, prefix)"),
         B::Match | B::Regexp => Some("write text ~ 'pattern'"),
         B::Assignment => Some("write ="),
-        B::HashMinus
-        | B::AtQuestion
-        | B::AtAt
-        | B::Question
-        | B::QuestionAnd
-        | B::QuestionPipe => {
-            Some("write json -> 'key', json #> '{a,b}' or jsonb_exists(json, 'key')")
-        }
+        B::AtQuestion | B::AtAt => Some("write json -> 'key', json #> '{a,b}' or json ? 'key'"),
         B::Custom(_)
         | B::DoubleHash
         | B::LtDashGt

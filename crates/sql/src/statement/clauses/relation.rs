@@ -14,6 +14,9 @@ pub(super) const PIVOT: &str =
     "write one aggregate with a FILTER for each column: sum(x) FILTER (WHERE k = 'a') AS a";
 pub(super) const UNPIVOT: &str = "write one SELECT for each column, and combine them with UNION ALL";
 
+const NUMBERED: &str =
+    "it numbers the items of lists only; the window function row_number numbers other rows";
+
 impl Clauses<'_> {
     pub(super) fn relation(&self, relation: &TableFactor) -> Checked {
         let alias = match relation {
@@ -38,7 +41,9 @@ impl Clauses<'_> {
                 if let Some(version) = version {
                     self.version(version, relation)?;
                 }
-                self.ordinality(*with_ordinality, relation)?;
+                if args.is_none() {
+                    self.ordinality(*with_ordinality, relation)?;
+                }
                 if !partitions.is_empty() && !is_of_the_row(partitions) {
                     self.clause(relation, &["PARTITION"], "write a condition in WHERE")?;
                 }
@@ -69,12 +74,11 @@ impl Clauses<'_> {
                 array_exprs: _,
                 with_offset,
                 with_offset_alias,
-                with_ordinality,
+                with_ordinality: _,
             } => {
                 if *with_offset || with_offset_alias.is_some() {
                     self.clause(relation, &["WITH", "OFFSET"], "remove it")?;
                 }
-                self.ordinality(*with_ordinality, relation)?;
                 alias
             }
             TableFactor::NestedJoin { table_with_joins, alias } => {
@@ -156,7 +160,7 @@ impl Clauses<'_> {
     }
 
     fn ordinality(&self, with_ordinality: bool, relation: &TableFactor) -> Checked {
-        if with_ordinality { self.clause(relation, &["WITH", "ORDINALITY"], "remove it") } else { PLANNED }
+        if with_ordinality { self.clause(relation, &["WITH", "ORDINALITY"], NUMBERED) } else { PLANNED }
     }
 
     fn version(&self, version: &TableVersion, relation: &TableFactor) -> Checked {

@@ -44,16 +44,6 @@ impl Clauses<'_> {
                 SetOperator::Except | SetOperator::Intersect,
                 SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName,
             ) => refused(&["BY", "NAME"], "write the columns of both sides in the same order"),
-            // The planner (DataFusion 55.2) removes or keeps every row that also occurs on the other side, however
-            // often.
-            (SetOperator::Except | SetOperator::Intersect, SetQuantifier::All) => {
-                let word = if op == SetOperator::Except { "EXCEPT" } else { "INTERSECT" };
-                refused(
-                    &[word, "ALL"],
-                    "remove ALL; to count equal rows, number them on both sides with row_number() OVER \
-                     (PARTITION BY ...)",
-                )
-            }
             (
                 SetOperator::Union,
                 SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName,
@@ -62,7 +52,9 @@ impl Clauses<'_> {
                 SetOperator::Union | SetOperator::Except | SetOperator::Intersect,
                 SetQuantifier::Distinct | SetQuantifier::None,
             )
-            | (SetOperator::Union, SetQuantifier::All) => PLANNED,
+            | (SetOperator::Union | SetOperator::Except | SetOperator::Intersect, SetQuantifier::All) => {
+                PLANNED
+            }
         }
     }
 }

@@ -77,12 +77,20 @@ pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Columns, TextError> {
     Ok(read)
 }
 
-/// The most characters of a text of a type, `VARCHAR(20)`; `None` if it says nothing of that.
+/// The most characters of a text of a type, `VARCHAR(20)`; `None` if it says nothing of that. Blanks are not added to those of a `CHAR(20)`.
 pub(crate) fn text_length(data_type: &ast::DataType) -> Option<u64> {
+    use ast::DataType as T;
     match data_type {
-        ast::DataType::Varchar(Some(ast::CharacterLength::IntegerLength { length, unit })) => match unit {
-            None | Some(ast::CharLengthUnits::Characters) => Some(*length),
-            Some(ast::CharLengthUnits::Octets) => None,
+        T::Varchar(Some(length))
+        | T::CharacterVarying(Some(length))
+        | T::CharVarying(Some(length))
+        | T::Char(Some(length))
+        | T::Character(Some(length)) => match length {
+            ast::CharacterLength::IntegerLength {
+                length,
+                unit: None | Some(ast::CharLengthUnits::Characters),
+            } => Some(*length),
+            _ => None,
         },
         _ => None,
     }

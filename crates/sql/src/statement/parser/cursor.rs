@@ -215,10 +215,29 @@ impl<'a> Cursor<'a> {
         Ok(query)
     }
 
-    /// Reads a statement that changes the rows of a table. Its queries are to be [completed](complete).
-    pub(crate) fn change(&mut self) -> Result<Box<ast::Statement>, TextError> {
+    /// Reads a statement that changes the rows of a table, and the query whose `WITH` stands before it. Its queries are to be
+    /// [completed](complete).
+    pub(crate) fn change(&mut self) -> Result<(Box<ast::Statement>, Option<Box<ast::Query>>), TextError> {
         self.check_clauses()?;
+        let mut with = None;
         let change = self.parse(|parser| {
+            if is_word(&parser.peek_token_ref().token, "WITH") {
+                let mut query = parser.parse_query()?;
+                let nothing = ast::SetExpr::Values(ast::Values {
+                    explicit_row: false,
+                    value_keyword: false,
+                    rows: Vec::new(),
+                });
+                let change = match std::mem::replace(&mut *query.body, nothing) {
+                    ast::SetExpr::Insert(change)
+                    | ast::SetExpr::Update(change)
+                    | ast::SetExpr::Delete(change)
+                    | ast::SetExpr::Merge(change) => change,
+                    _ => return parser.expected("a change of a table", parser.peek_token()),
+                };
+                with = Some(query);
+                return Ok(change);
+            }
             let first = parser.next_token();
             match &first.token {
                 Token::Word(word) => match word.keyword {
@@ -231,7 +250,7 @@ impl<'a> Cursor<'a> {
                 _ => parser.expected("a change of a table", first),
             }
         })?;
-        Ok(Box::new(change))
+        Ok((Box::new(change), with))
     }
 
     fn parse<T>(

@@ -130,6 +130,8 @@ impl Dialect for Language {
             | Token::ExclamationMarkDoubleTilde
             | Token::ExclamationMarkDoubleTildeAsterisk => Some(Ok(OTHER)),
             token if is_word(token, "ISNULL") => Some(Ok(IS)),
+            // Behind an operand, a question mark is an operator of JSON.
+            Token::Placeholder(mark) if mark == "?" => Some(Ok(OTHER)),
             _ => None,
         }
     }
@@ -159,6 +161,17 @@ impl Dialect for Language {
         match &parser.peek_token_ref().token {
             Token::Caret => Some(binary(parser, left, BinaryOperator::PGExp, binding)),
             Token::Sharp => Some(binary(parser, left, BinaryOperator::PGBitwiseXor, binding)),
+            Token::Placeholder(mark) if mark == "?" => {
+                let op = match parser.peek_nth_token_ref(1).token {
+                    Token::Pipe => BinaryOperator::QuestionPipe,
+                    Token::Ampersand => BinaryOperator::QuestionAnd,
+                    _ => BinaryOperator::Question,
+                };
+                if op != BinaryOperator::Question {
+                    parser.advance_token();
+                }
+                Some(binary(parser, left, op, binding))
+            }
             token if is_word(token, "ISNULL") => {
                 parser.advance_token();
                 Some(Ok(Expr::IsNull(Box::new(left.clone()))))

@@ -85,7 +85,15 @@ fn relation(random: &mut Random, depth: u64) -> String {
         }
         9 => {
             let (left, right) = (inner(random), inner(random));
-            let operator = random.one_of(&["UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT"]);
+            let operator = random.one_of(&[
+                "UNION ALL",
+                "UNION ALL",
+                "UNION",
+                "INTERSECT",
+                "EXCEPT",
+                "INTERSECT ALL",
+                "EXCEPT ALL",
+            ]);
             format!("SELECT x, y, z FROM ({left}) AS l {operator} SELECT x, y, z FROM ({right}) AS r")
         }
         10 => {

@@ -1,9 +1,9 @@
 //! What was read of a column, row by row: the texts of its values, and which rows they belong to.
 
 use super::keys::Meaning;
-use super::scanner::{Malformed, Scanner, Written, unescape};
 use super::shape::{Object, Part, Shape};
 use crate::formats::bad_rows::Texts;
+use crate::formats::json_value::scanner::{Malformed, Scanner, Written, unescape};
 
 /// What was read of a column, or of a part of one.
 #[derive(Debug)]

@@ -4,7 +4,6 @@
 mod arrays;
 mod collected;
 mod keys;
-pub(in crate::formats) mod scanner;
 mod shape;
 
 use arrow_array::ArrayRef;
@@ -13,9 +12,9 @@ use tidemill_core::error::Cause;
 
 use self::collected::Objects;
 use self::keys::Keys;
-use self::scanner::Scanner;
 use self::shape::{Absences, Object, Part};
 use crate::formats::bad_rows::BadRows;
+use crate::formats::json_value::scanner::Scanner;
 
 /// Why a line is refused that has no object, or more than one.
 pub(in crate::formats) const NO_OBJECT: &str = "not one JSON object";

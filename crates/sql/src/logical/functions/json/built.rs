@@ -1,18 +1,21 @@
 //! `to_json`, `row_to_json`, `array_to_json`, `json_build_object`, `json_build_array`, `json_agg` and `json_object_agg`: values as texts of JSON, as PostgreSQL
-//! writes them. `json_agg(x)` is `array_to_json(array_agg(x))`, and `json_object_agg(k, v)` is
-//! `json_object_of_pairs(array_agg(struct(k, v)))`.
+//! writes them. `json_agg(x)` is `json_list(array_agg(to_json(x)))`, and `json_object_agg(k, v)` is
+//! `json_object_of_pairs(array_agg(struct(k, to_json(v))))`. What is JSON already stays as it is.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
 };
 
+use super::kind::json_field;
 use super::texts::JsonColumn;
 use crate::logical::casts::value_texts::texts;
+use crate::logical::limits::made_bytes::MadeBytes;
 use tidemill_connect::formats::write_json_text;
 
 /// The functions.
@@ -33,12 +36,20 @@ enum Shape {
     List,
     Object,
     ListOfArguments,
+    ListOfJson,
     ObjectOfPairs,
 }
 
 impl Shape {
-    const ALL: [Shape; 6] =
-        [Shape::Value, Shape::Row, Shape::List, Shape::Object, Shape::ListOfArguments, Shape::ObjectOfPairs];
+    const ALL: [Shape; 7] = [
+        Shape::Value,
+        Shape::Row,
+        Shape::List,
+        Shape::Object,
+        Shape::ListOfArguments,
+        Shape::ListOfJson,
+        Shape::ObjectOfPairs,
+    ];
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -50,7 +61,9 @@ struct JsonFunction {
 impl JsonFunction {
     fn new(shape: Shape) -> Self {
         let arguments = match shape {
-            Shape::Value | Shape::Row | Shape::List | Shape::ObjectOfPairs => TypeSignature::Any(1),
+            Shape::Value | Shape::Row | Shape::List | Shape::ListOfJson | Shape::ObjectOfPairs => {
+                TypeSignature::Any(1)
+            }
             Shape::Object | Shape::ListOfArguments => {
                 TypeSignature::OneOf(vec![TypeSignature::VariadicAny, TypeSignature::Nullary])
             }
@@ -67,6 +80,7 @@ impl ScalarUDFImpl for JsonFunction {
             Shape::List => "array_to_json",
             Shape::Object => "json_build_object",
             Shape::ListOfArguments => "json_build_array",
+            Shape::ListOfJson => "json_list",
             Shape::ObjectOfPairs => "json_object_of_pairs",
         }
     }
@@ -83,6 +97,8 @@ impl ScalarUDFImpl for JsonFunction {
             (Shape::List, [other]) if !other.is_list() && !other.is_null() => {
                 plan_err!("array_to_json takes a list")
             }
+            (Shape::ListOfJson, [DataType::List(item)]) if item.data_type().is_string() => Ok(DataType::Utf8),
+            (Shape::ListOfJson, _) => plan_err!("json_list takes a list of texts that are JSON"),
             (Shape::ObjectOfPairs, [list]) if is_list_of_pairs(list) => Ok(DataType::Utf8),
             (Shape::ObjectOfPairs, _) => plan_err!("{} takes a list of rows of two fields", self.name()),
             (Shape::Object, arguments) if arguments.len() % 2 == 1 => {
@@ -94,35 +110,45 @@ impl ScalarUDFImpl for JsonFunction {
         }
     }
 
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        self.return_type(&types)?;
+        Ok(Arc::new(json_field().with_name(self.name())))
+    }
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let rows = args.number_rows;
         let columns = args.args.iter().map(|column| column.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let only = || columns.first().map_or_else(|| exec_err!("{} has one argument", self.name()), Ok);
         let made: StringArray = match self.shape {
             Shape::Value | Shape::Row | Shape::List => {
-                let [values] = columns.as_slice() else {
-                    return exec_err!("{} has one argument", self.name());
-                };
+                let values = only()?;
                 let column = JsonColumn::of(values)?;
                 (0..rows).map(|row| (!values.is_null(row)).then(|| column.text(row))).collect()
             }
             Shape::Object => objects(&columns, rows)?.into(),
-            Shape::ObjectOfPairs => {
-                let [lists] = columns.as_slice() else {
-                    return exec_err!("{} has one argument", self.name());
+            Shape::ObjectOfPairs => objects_of_pairs(only()?)?,
+            Shape::ListOfJson => {
+                let lists = only()?.as_list::<i32>();
+                let list = |items: ArrayRef| {
+                    let items = JsonColumn::of_json(&items).map(|column| (items.len(), column))?;
+                    Ok(list_of((0..items.0).map(|item| items.1.text(item))))
                 };
-                objects_of_pairs(lists)?
+                lists.iter().map(|items| items.map(list).transpose()).collect::<Result<_>>()?
             }
             Shape::ListOfArguments => {
                 let columns = columns.iter().map(JsonColumn::of).collect::<Result<Vec<_>>>()?;
-                let list = |row| {
-                    let values: Vec<String> = columns.iter().map(|column| column.text(row)).collect();
-                    format!("[{}]", values.join(", "))
-                };
-                (0..rows).map(list).collect::<Vec<String>>().into()
+                (0..rows).map(|row| Some(list_of(columns.iter().map(|column| column.text(row))))).collect()
             }
         };
+        let mut bytes = MadeBytes::of(rows);
+        made.iter().flatten().try_for_each(|text| bytes.add(text.len()))?;
         Ok(ColumnarValue::Array(Arc::new(made)))
     }
+}
+
+fn list_of(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
 }
 
 fn is_list_of_pairs(data_type: &DataType) -> bool {
@@ -136,7 +162,7 @@ fn objects_of_pairs(lists: &ArrayRef) -> Result<StringArray> {
     let object = |list: Option<ArrayRef>| {
         let Some(list) = list else { return Ok(None) };
         let pairs = list.as_struct();
-        let (keys, values) = (texts(pairs.column(0))?, JsonColumn::of(pairs.column(1))?);
+        let (keys, values) = (texts(pairs.column(0))?, JsonColumn::of_json(pairs.column(1))?);
         let mut object = String::from("{ ");
         for pair in 0..pairs.len() {
             if keys.is_null(pair) {

@@ -1,5 +1,6 @@
 //! Functions that take JSON apart. JSON is a text, and so is a part of it, written as PostgreSQL writes JSONB; what is not JSON is a bad row.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -11,14 +12,16 @@ use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion::logical_expr::ScalarUDF;
 use tidemill_connect::formats::Json;
 
+use super::kind::json_field;
 use super::texts::JsonColumn;
-use crate::logical::functions::plain_function::{function_of_any, plain_function};
+use crate::logical::functions::plain_function::{function_of_any, function_of_field, plain_function};
+use crate::logical::limits::made_bytes::MadeBytes;
 use crate::statement::list_items;
 
-const TEXT: DataType = DataType::Utf8;
+pub(super) const TEXT: DataType = DataType::Utf8;
 const OF_TEXT: &[DataType] = &[TEXT];
-const OF_TEXTS: &[DataType] = &[TEXT, TEXT];
-const OF_ITEM: &[DataType] = &[TEXT, DataType::Int64];
+pub(super) const OF_TEXTS: &[DataType] = &[TEXT, TEXT];
+pub(super) const OF_ITEM: &[DataType] = &[TEXT, DataType::Int64];
 
 /// Returns the functions that queries call by name.
 pub(in crate::logical) fn functions() -> impl Iterator<Item = ScalarUDF> {
@@ -32,7 +35,7 @@ pub(in crate::logical) fn functions() -> impl Iterator<Item = ScalarUDF> {
         of_text(&["json_typeof", "jsonb_typeof"], |columns| {
             texts(columns, |value, _| Ok(Some(value.kind().to_owned())))
         }),
-        of_text(&["json_strip_nulls", "jsonb_strip_nulls"], |columns| {
+        function_of_field(&["json_strip_nulls", "jsonb_strip_nulls"], &[OF_TEXT], json_field(), |columns| {
             texts(columns, |value, _| Ok(Some(value.clone().without_nulls().to_string())))
         }),
         of_text(&["jsonb_pretty"], |columns| texts(columns, |value, _| Ok(Some(value.pretty())))),
@@ -55,21 +58,27 @@ pub(in crate::logical) fn functions() -> impl Iterator<Item = ScalarUDF> {
                 _ => None,
             })
         }),
-        plain_function(&["json_extract_path", "jsonb_extract_path"], &path, TEXT, |columns| {
+        whole(&["json_values"], list_of_texts(), |columns| {
+            lists("json_values", columns, |value| match value {
+                Json::Object(members) => {
+                    Some(members.iter().map(|(_, value)| Some(value.to_string())).collect())
+                }
+                _ => None,
+            })
+        }),
+        whole(&["json_value_texts"], list_of_texts(), |columns| {
+            lists("json_value_texts", columns, |value| match value {
+                Json::Object(members) => Some(members.iter().map(|(_, value)| value.as_text()).collect()),
+                _ => None,
+            })
+        }),
+        function_of_field(&["json_extract_path", "jsonb_extract_path"], &path, json_field(), |columns| {
             steps(columns, |part| Some(part.to_string()))
         }),
         plain_function(&["json_extract_path_text", "jsonb_extract_path_text"], &path, TEXT, |columns| {
             steps(columns, Json::as_text)
         }),
-        plain_function(&["json_exists", "jsonb_exists"], &[OF_TEXTS], DataType::Boolean, |columns| {
-            booleans(columns, |value, key| {
-                Ok(match value {
-                    Json::List(items) => items.contains(&Json::Text(key.to_owned())),
-                    Json::Text(text) => text == key,
-                    other => other.member(key).is_some(),
-                })
-            })
-        }),
+        exists(),
     ]
     .into_iter()
 }
@@ -79,7 +88,7 @@ const PATH_MAX: usize = 8;
 
 /// Returns the function behind `x::json`: the text, if it is JSON; another value as JSON.
 pub(super) fn json() -> ScalarUDF {
-    function_of_any(&["json"], TEXT, |columns| {
+    function_of_any(&["json"], 1, json_field(), |columns| {
         let columns = [as_json(&columns[0])?];
         let given = columns[0].as_string::<i32>();
         texts(&columns, |_, row| Ok(Some(given.value(row).to_owned())))
@@ -88,14 +97,14 @@ pub(super) fn json() -> ScalarUDF {
 
 /// Returns the function behind `x::jsonb`: the value as PostgreSQL writes it.
 pub(super) fn jsonb() -> ScalarUDF {
-    function_of_any(&["jsonb"], TEXT, |columns| {
+    function_of_any(&["jsonb"], 1, json_field(), |columns| {
         texts(&[as_json(&columns[0])?], |value, _| Ok(Some(value.to_string())))
     })
 }
 
 /// A text is JSON; other values become JSON.
 fn as_json(values: &ArrayRef) -> Result<ArrayRef> {
-    if values.data_type().is_string() {
+    if values.data_type().is_string() || values.data_type().is_null() {
         return Ok(cast(values, &TEXT)?);
     }
     let column = JsonColumn::of(values)?;
@@ -105,7 +114,7 @@ fn as_json(values: &ArrayRef) -> Result<ArrayRef> {
 
 /// Returns the function behind `->`.
 pub(super) fn part() -> ScalarUDF {
-    plain_function(&["json_part"], &[OF_ITEM, OF_TEXTS], TEXT, |columns| {
+    function_of_field(&["json_part"], &[OF_ITEM, OF_TEXTS], json_field(), |columns| {
         parts(columns, |part| Some(part.to_string()))
     })
 }
@@ -117,7 +126,7 @@ pub(super) fn part_as_text() -> ScalarUDF {
 
 /// Returns the function behind `#>`.
 pub(super) fn part_at() -> ScalarUDF {
-    plain_function(&["json_part_at"], &[OF_TEXTS, &[TEXT, list_of_texts()]], TEXT, |columns| {
+    function_of_field(&["json_part_at"], &[OF_TEXTS, &[TEXT, list_of_texts()]], json_field(), |columns| {
         paths(columns, |part| Some(part.to_string()))
     })
 }
@@ -129,18 +138,27 @@ pub(super) fn part_at_as_text() -> ScalarUDF {
     })
 }
 
-/// Returns the function behind `@>`.
-pub(super) fn contains() -> ScalarUDF {
-    plain_function(&["json_contains"], &[OF_TEXTS], DataType::Boolean, |columns| {
-        booleans(columns, |value, other| Ok(value.contains(&parsed(other)?)))
+/// Returns the function behind `?`.
+pub(super) fn exists() -> ScalarUDF {
+    plain_function(&["jsonb_exists", "json_exists"], &[OF_TEXTS], DataType::Boolean, |columns| {
+        let keys = columns[1].as_string::<i32>();
+        booleans(columns, |value, row| Ok(value.has(keys.value(row))))
     })
 }
 
-fn list_of_texts() -> DataType {
+/// Returns the function behind `@>`.
+pub(super) fn contains() -> ScalarUDF {
+    plain_function(&["json_contains"], &[OF_TEXTS], DataType::Boolean, |columns| {
+        let others = columns[1].as_string::<i32>();
+        booleans(columns, |value, row| Ok(value.contains(&parsed(others.value(row))?)))
+    })
+}
+
+pub(super) fn list_of_texts() -> DataType {
     DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))
 }
 
-fn parsed(text: &str) -> Result<Json> {
+pub(super) fn parsed(text: &str) -> Result<Json> {
     Json::parse(text).map_err(|reason| exec_datafusion_err!("{reason}"))
 }
 
@@ -156,13 +174,21 @@ fn rows<T>(columns: &[ArrayRef], of: impl Fn(&Json, usize) -> Result<Option<T>>)
     (0..texts.len()).map(row).collect()
 }
 
-fn texts(columns: &[ArrayRef], of: impl Fn(&Json, usize) -> Result<Option<String>>) -> Result<ArrayRef> {
-    Ok(Arc::new(rows(columns, of)?.into_iter().collect::<StringArray>()))
+pub(super) fn texts(
+    columns: &[ArrayRef],
+    of: impl Fn(&Json, usize) -> Result<Option<String>>,
+) -> Result<ArrayRef> {
+    let made = RefCell::new(MadeBytes::of(columns[0].len()));
+    let texts = rows(columns, |value, row| {
+        let text = of(value, row)?;
+        made.borrow_mut().add(text.as_ref().map_or(0, String::len))?;
+        Ok(text)
+    });
+    Ok(Arc::new(texts?.into_iter().collect::<StringArray>()))
 }
 
-fn booleans(columns: &[ArrayRef], of: impl Fn(&Json, &str) -> Result<bool>) -> Result<ArrayRef> {
-    let others = columns[1].as_string::<i32>();
-    let answers = rows(columns, |value, row| of(value, others.value(row)).map(Some))?;
+pub(super) fn booleans(columns: &[ArrayRef], of: impl Fn(&Json, usize) -> Result<bool>) -> Result<ArrayRef> {
+    let answers = rows(columns, |value, row| of(value, row).map(Some))?;
     Ok(Arc::new(answers.into_iter().collect::<BooleanArray>()))
 }
 
@@ -179,8 +205,12 @@ fn lists(
     columns: &[ArrayRef],
     of: impl Fn(&Json) -> Option<Vec<Option<String>>>,
 ) -> Result<ArrayRef> {
+    let made = RefCell::new(MadeBytes::of(columns[0].len()));
     let list = |value: &Json, _| match of(value) {
-        Some(items) => Ok(Some(items)),
+        Some(items) => {
+            made.borrow_mut().add(items.iter().flatten().map(String::len).sum())?;
+            Ok(Some(items))
+        }
         None => exec_err!("{name} does not take JSON of type {}", value.kind()),
     };
     let mut builder = ListBuilder::new(StringBuilder::new());
@@ -206,22 +236,21 @@ fn parts(columns: &[ArrayRef], written: fn(&Json) -> Option<String>) -> Result<A
 
 /// What a path names: a list of keys and numbers, or the text of one.
 fn paths(columns: &[ArrayRef], written: fn(&Json) -> Option<String>) -> Result<ArrayRef> {
-    let texts_of_paths = columns[1].as_string_opt::<i32>();
-    let lists = columns[1].as_list_opt::<i32>();
     texts(columns, |value, row| {
-        let path: Vec<Option<String>> = match (texts_of_paths, lists) {
-            (Some(paths), _) => list_items(paths.value(row)).ok_or_else(|| {
-                exec_datafusion_err!("'{}' is not a path: write '{{a,0,b}}'", paths.value(row))
-            })?,
-            (None, Some(lists)) => {
-                lists.value(row).as_string::<i32>().iter().map(|step| step.map(str::to_owned)).collect()
-            }
-            (None, None) => Vec::new(),
-        };
+        let path = path_of(&columns[1], row)?;
         // A step that is NULL leads nowhere.
         let path: Option<Vec<&str>> = path.iter().map(Option::as_deref).collect();
         Ok(path.and_then(|path| value.at(path)).and_then(written))
     })
+}
+
+/// The steps of the path in a row: a list, or the text of one.
+pub(super) fn path_of(column: &ArrayRef, row: usize) -> Result<Vec<Option<String>>> {
+    if let Some(lists) = column.as_list_opt::<i32>() {
+        return Ok(lists.value(row).as_string::<i32>().iter().map(|step| step.map(str::to_owned)).collect());
+    }
+    let path = column.as_string::<i32>().value(row);
+    list_items(path).ok_or_else(|| exec_datafusion_err!("'{path}' is not a path: write '{{a,0,b}}'"))
 }
 
 /// What a path in arguments names.

@@ -9,6 +9,7 @@ use datafusion::common::Result;
 
 use tidemill_connect::formats::write_json_text;
 
+use super::kind::told_texts;
 use crate::logical::casts::value_texts::texts;
 
 /// A column whose values are written as JSON.
@@ -18,6 +19,8 @@ pub(super) enum JsonColumn {
     /// Numbers with a text that JSON has, too.
     Numbers(StringArray),
     Texts(StringArray),
+    /// Texts that are JSON themselves.
+    Json(StringArray),
     /// Times, with a `T` between the day and the time of day.
     Times(StringArray),
     List(ListArray, Box<JsonColumn>),
@@ -26,8 +29,16 @@ pub(super) enum JsonColumn {
 }
 
 impl JsonColumn {
+    /// Prepares to write texts that are JSON.
+    pub fn of_json(values: &ArrayRef) -> Result<JsonColumn> {
+        Ok(JsonColumn::Json(cast(values, &DataType::Utf8)?.as_string().clone()))
+    }
+
     /// Prepares to write the values of a column.
     pub fn of(values: &ArrayRef) -> Result<JsonColumn> {
+        if let Some(texts) = told_texts(values) {
+            return JsonColumn::of_json(&texts);
+        }
         Ok(match values.data_type() {
             DataType::Null => JsonColumn::Nothing,
             DataType::Boolean => JsonColumn::Flags(values.as_boolean().clone()),
@@ -69,7 +80,9 @@ impl JsonColumn {
             JsonColumn::Floats(floats) if !floats.is_null(row) => {
                 write_float(floats.as_primitive::<Float64Type>().value(row), text);
             }
-            JsonColumn::Numbers(numbers) if !numbers.is_null(row) => text.push_str(numbers.value(row)),
+            JsonColumn::Numbers(texts) | JsonColumn::Json(texts) if !texts.is_null(row) => {
+                text.push_str(texts.value(row));
+            }
             JsonColumn::Texts(texts) if !texts.is_null(row) => write_json_text(texts.value(row), text),
             JsonColumn::Times(times) if !times.is_null(row) => write_time(times.value(row), text),
             JsonColumn::List(list, items) if !list.is_null(row) => {

@@ -7,8 +7,11 @@
 use std::ops::ControlFlow;
 
 use datafusion::common::{DataFusionError, Result};
-use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value};
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Spanned, Value, ValueWithSpan,
+};
 
+use crate::logical::functions::number_patterns;
 use crate::refusal::refuse_at;
 use tidemill_trees::syntax::{Node, walk_expressions_mut};
 
@@ -72,13 +75,24 @@ fn call(expression: &mut Expr) -> Result<()> {
     let FunctionArguments::List(list) = &mut call.args else { return Ok(()) };
     for argument in list.args.iter_mut().skip(1) {
         let FunctionArg::Unnamed(FunctionArgExpr::Expr(pattern)) = argument else { continue };
+        if purpose == Purpose::Write
+            && let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = &*pattern
+            && number_patterns::is_of_number(text)
+        {
+            let refused = |part: String| {
+                let message = format!("'{part}' is not valid in a pattern of {name}");
+                refuse_at(pattern.span(), message, number_patterns::PARTS)
+            };
+            number_patterns::check(text).map_err(refused)?;
+            call.name = ObjectName::from(vec![Ident::new(number_patterns::NUMBER_TO_CHAR)]);
+            return Ok(());
+        }
         pattern_of(pattern, purpose, &name)?;
     }
     Ok(())
 }
 
 fn pattern_of(pattern: &mut Expr, purpose: Purpose, function: &str) -> Result<()> {
-    use datafusion::sql::sqlparser::ast::Spanned;
     let place = pattern.span();
     let Expr::Value(value) = pattern else {
         return Err(refuse_at(place, format!("the pattern of {function} must be a constant"), NOT_CONSTANT));

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::rows::scanner::{DEPTH_MAX, Malformed, Scanner, TOO_DEEP, unescape};
+use super::scanner::{DEPTH_MAX, Malformed, Scanner, TOO_DEEP, unescape};
 
-/// Numbers with at most this many digits are written without an exponent.
-const DIGITS_MAX: i64 = 1000;
+/// Numbers with more zeros than these between their digits and the point have an exponent: what is read must not become much longer.
+const ZEROS_MAX: i64 = 100;
 
 /// A value. Numbers keep their digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Json {
     Null,
     /// `true` or `false`.
     Boolean(bool),
-    /// A number as its digits, without an exponent unless it has more than 1,000 of them.
+    /// A number as its digits, without an exponent unless more than 100 zeros would stand between them and the point.
     Number(String),
     /// A text, without escapes.
     Text(String),
@@ -282,18 +282,33 @@ pub fn write_json_text(value: &str, text: &mut String) {
     text.push('"');
 }
 
-/// A number without an exponent and zeros in front.
+/// A number without zeros in front, and without an exponent unless it would have many zeros. Equal numbers have the same text, but for zeros at
+/// the end of their fractions.
 fn plain_number(number: &str) -> String {
     let (sign, unsigned) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
     let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let exponent: Option<i64> = exponent.parse().ok();
-    let Some(exponent) = exponent.filter(|exponent| exponent.abs() <= DIGITS_MAX) else {
+    // How many of the digits are in front of the point.
+    let exponent = exponent.parse::<i64>().ok().filter(|exponent| exponent.unsigned_abs() < 1 << 32);
+    let Some(point) = exponent.map(|exponent| exponent + whole.len() as i64) else {
         return number.to_owned();
     };
     let digits = format!("{whole}{fraction}");
-    // How many of the digits are in front of the point.
-    let point = whole.len() as i64 + exponent;
+    let is_some = |digit: char| digit != '0';
+    let Some((first, last)) = digits.find(is_some).zip(digits.rfind(is_some)) else {
+        let zeros = digits.len() as i64 - point;
+        return if (1..=ZEROS_MAX).contains(&zeros) {
+            format!("0.{}", "0".repeat(zeros as usize))
+        } else {
+            "0".to_owned()
+        };
+    };
+    let zeros = (point - (last as i64 + 1)).max(first as i64 - point);
+    if zeros > ZEROS_MAX {
+        let (one, rest) = digits[first..=last].split_at(1);
+        let dot = if rest.is_empty() { "" } else { "." };
+        return format!("{sign}{one}{dot}{rest}e{}", point - first as i64 - 1);
+    }
     let (whole, fraction) = if point <= 0 {
         (String::new(), format!("{}{digits}", "0".repeat(point.unsigned_abs() as usize)))
     } else {
@@ -303,14 +318,16 @@ fn plain_number(number: &str) -> String {
     };
     let whole = whole.trim_start_matches('0');
     let whole = if whole.is_empty() { "0" } else { whole };
-    let is_zero = whole == "0" && fraction.bytes().all(|digit| digit == b'0');
-    let sign = if is_zero { "" } else { sign };
     if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
 
 /// The number without zeros at its end.
 fn shortest(number: &str) -> &str {
-    if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
+    if number.contains('.') && !number.contains('e') {
+        number.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        number
+    }
 }
 
 #[cfg(test)]
@@ -328,7 +345,16 @@ mod tests {
         let expected =
             ["100", "1.50", "1.5", "15", "0.0005", "0", "0.0", "12345678901234567890", "-100", "0"];
         assert_eq!(written.map(text), expected);
-        assert_eq!(text("1e999999"), "1e999999", "it is not written out");
+        let zeros = "0".repeat(100);
+        assert_eq!(text("1e100"), format!("1{zeros}"));
+        assert_eq!(text("-12e-101"), format!("-0.{}12", &zeros[1..]));
+        // Beyond that, they are not written out, however they were given.
+        assert_eq!(text("1e999999"), "1e999999");
+        assert_eq!(["10e100", "1e101", "0.1E+102"].map(text), ["1e101"; 3]);
+        assert_eq!(text(&format!("10{zeros}")), "1e101");
+        assert_eq!(text("-125e-1000"), "-1.25e-998");
+        assert_eq!(["0e-1000", "0e1000", "-0e7"].map(text), ["0"; 3]);
+        assert_eq!(text("1e99999999999999999999"), "1e99999999999999999999");
     }
 
     #[test]
