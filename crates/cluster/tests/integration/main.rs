@@ -1,0 +1,3 @@
+//! The coordinators, against one set of tests.
+
+mod coordinators;
