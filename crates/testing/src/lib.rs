@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`authority`] | certificates, valid and expired |
 //! | [`duckdb`] | a second opinion on SQL |
+//! | [`etcd`] | an etcd server of its own |
 //! | [`fault_disk`] | a disk that fails, fills up and loses power |
 //! | [`file_server`] | an HTTP server of files |
 //! | [`line_protocol`] | a slow reader of line protocol, to compare with |
@@ -17,6 +18,7 @@
 
 pub mod authority;
 pub mod duckdb;
+pub mod etcd;
 pub mod fault_disk;
 pub mod file_server;
 pub mod line_protocol;

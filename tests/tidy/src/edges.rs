@@ -12,6 +12,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ("tidemill-plan", &["tidemill-core", "tidemill-split"]),
     ("tidemill-flow", &["tidemill-core", "tidemill-split", "tidemill-plan", "tidemill-realtime"]),
     ("tidemill-operators", &["tidemill-core", "tidemill-split"]),
+    ("tidemill-cluster", &[]),
     ("tidemill-connect", &["tidemill-core", "tidemill-journal"]),
     ("tidemill-journal", &["tidemill-core"]),
     ("tidemill-store", &["tidemill-core", "tidemill-split"]),
