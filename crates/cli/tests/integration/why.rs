@@ -123,7 +123,7 @@ fn rows_that_changed_nothing_are_named_and_cycles_of_the_past_are_explained() {
     refused("SELECT n FROM totals WHERE n > 100", &[], "the answer has no rows");
     refused("SELECT n FROM nowhere", &[], "nowhere");
     refused("SELECT n FROM totals; SELECT 1", &[], "one query can be explained at a time");
-    refused("CREATE VIEW w AS SELECT 1", &[], "only an answer of SELECT");
+    refused("CREATE VIEW w AS SELECT 1", &[], "only the answer of a query");
     refused("SELECT n FROM totals", &["--format", "csv"], "--format table");
 }
 

@@ -363,7 +363,7 @@ fn answer(
     let mut planner = Planner::at(catalog, planner.settings().clone());
     match planner.execute(query).map_err(|error| Cause::user(error.to_string()))? {
         Reply::Rows(rows) => Ok(rows),
-        _ => Err(Cause::user("only an answer of SELECT over sinks and views can be explained")),
+        _ => Err(Cause::user("only the answer of a query over sinks and views can be explained")),
     }
 }
 
