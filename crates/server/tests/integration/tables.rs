@@ -57,6 +57,22 @@ fn rows_that_are_put_into_a_table_are_read_from_it() {
     });
 }
 
+/// As in PostgreSQL, what is committed is there for everybody; a name with capitals is no other case.
+#[test]
+fn what_one_session_has_changed_the_next_query_of_any_session_finds() {
+    with_client(async |client, server| {
+        let other = connect(server).await;
+        client.batch_execute("CREATE TABLE \"Kept\" (id BIGINT)").await.unwrap();
+        let view = "CREATE MATERIALIZED VIEW \"Count\" AS SELECT count(*) AS n FROM \"Kept\"";
+        client.batch_execute(view).await.unwrap();
+        for count in 1..=100 {
+            client.execute("INSERT INTO \"Kept\" VALUES ($1)", &[&count]).await.unwrap();
+            assert_eq!(numbers(&other, "SELECT count(*) FROM \"Kept\"").await, [count]);
+            assert_eq!(numbers(&client, "SELECT n FROM \"Count\"").await, [count]);
+        }
+    });
+}
+
 #[test]
 fn what_a_table_cannot_have_is_refused_and_nothing_stays() {
     with_client(async |client, _| {

@@ -8,7 +8,7 @@ use tidemill_sql::{Catalog, ClientTable};
 
 use crate::Runtime;
 use crate::error::Error;
-use crate::lifecycle::table_contents::{as_changes, give_together, read_rows};
+use crate::lifecycle::table_contents::{as_changes, give_together, read_rows, wait_for_view};
 use crate::tables::{TableLock, TableRows, Tables, of_arrow};
 
 /// The tables that a session's transaction changes.
@@ -121,7 +121,7 @@ impl TableTransaction {
     }
 
     /// Gives the changes to the sources of the tables, and waits until they are in a cycle and as durable as promised. All of them are, or
-    /// none.
+    /// none. Then it waits until the tables have them, so that a query of any session finds them.
     pub fn commit(&mut self, runtime: &Runtime) -> Result<(), Error> {
         let changed = std::mem::take(&mut self.changed);
         let (mut changed, unchanged): (Vec<_>, Vec<_>) = changed
@@ -140,6 +140,12 @@ impl TableTransaction {
                     {
                         changed.lock.rows = None;
                     }
+                }
+                let names: Vec<String> = changed.iter().map(|changed| changed.table.name.clone()).collect();
+                drop(changed);
+                for name in names {
+                    // They are committed, whatever becomes of the view.
+                    let _ = wait_for_view(runtime, &name, Some(cycle), &|| !runtime.is_closing());
                 }
                 Ok(())
             }

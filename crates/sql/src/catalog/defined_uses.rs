@@ -101,6 +101,12 @@ impl Catalog {
     pub fn read_by(&self, query: &Statement) -> BTreeSet<String> {
         let mut read: BTreeSet<String> = BTreeSet::new();
         let mut left = query.possible_relations();
+        // Those are in small letters; a name in quotes may have capitals.
+        let capitals =
+            self.relations.iter().map(|(name, _)| name).filter(|name| name.chars().any(char::is_uppercase));
+        let named: Vec<String> =
+            capitals.filter(|name| left.contains(&name.to_lowercase())).map(str::to_owned).collect();
+        left.extend(named);
         while let Some(name) = left.pop() {
             if read.insert(name.clone()) {
                 let of_name = self.uses.0.iter().filter(|((_, user), _)| *user == name);
