@@ -4,11 +4,11 @@
 //! query that is restarted reads both again.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use std::{fs, io};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use tidemill_engine::{Cause, inspect};
-use tidemill_sql::{ClientTable, Pipeline};
+use tidemill_sql::{ClientTable, Pipeline, RunningQuery};
 
 use super::table_contents::{as_changes, give_together, read_rows};
 use crate::Runtime;
@@ -17,6 +17,8 @@ use crate::tables::{TableLock, of_arrow};
 
 /// How long a query that begins waits for transactions over the tables that it reads.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked whether its views have the rows.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// The tables that a query reads which begins. Nobody changes them until they have been given to it.
 pub(crate) struct BeingFilled {
@@ -57,8 +59,13 @@ pub(crate) fn begin_filling(
     Ok(Some(BeingFilled { tables, readers: readers.to_vec(), mark }))
 }
 
-/// Gives the rows of the tables to a query that has begun.
-pub(crate) fn fill(runtime: &Runtime, filled: BeingFilled, query: &str) -> Result<(), Error> {
+/// Gives the rows of the tables to a query that has begun, and waits until its views have them.
+pub(crate) fn fill(
+    runtime: &Runtime,
+    filled: BeingFilled,
+    query: &str,
+    running: &RunningQuery,
+) -> Result<(), Error> {
     let BeingFilled { mut tables, readers, mark } = filled;
     let mut given = Vec::new();
     for (table, lock) in &mut tables {
@@ -82,11 +89,19 @@ pub(crate) fn fill(runtime: &Runtime, filled: BeingFilled, query: &str) -> Resul
         lock.rows = Some(rows);
         given.push((table.target.clone(), batches));
     }
-    if given.iter().any(|(_, batches)| !batches.is_empty()) {
-        give_together(runtime, &given)?;
-    }
+    let has_rows = given.iter().any(|(_, batches)| !batches.is_empty());
+    let cycle = has_rows.then(|| give_together(runtime, &given)).transpose()?;
     if let Some(mark) = &mark {
         fs::remove_file(mark).map_err(|error| cannot_mark(mark, &error))?;
+    }
+    // Others may change the tables meanwhile.
+    drop(tables);
+    let Some(cycle) = cycle else { return Ok(()) };
+    let since = Instant::now();
+    let lacks_rows = || running.views().iter().any(|view| !view.has_reached(cycle));
+    // The rows are on their way, whatever becomes of the query.
+    while lacks_rows() && !running.has_ended() && !runtime.is_closing() && since.elapsed() < PATIENCE {
+        thread::sleep(LOOK);
     }
     Ok(())
 }

@@ -120,7 +120,7 @@ impl Runtime {
         let identity = Identity { kept, clock_name, computation };
         let at_end = keep(&identity, running.views())?;
         if let Some(filled) = filled {
-            fill(self, filled, &output)?;
+            fill(self, filled, &output, &running)?;
         }
         let watcher = self.watcher().clone();
         self.start_for_all(move || NamedQuery::start(identity, (explained, running), at_end, &watcher))
