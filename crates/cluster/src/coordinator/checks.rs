@@ -1,4 +1,4 @@
-//! What all providers refuse alike.
+//! Checks of keys and values that all providers make alike.
 
 use super::CoordinatorError;
 

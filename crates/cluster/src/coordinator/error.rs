@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::{Record, Revision};
 
-/// What went wrong, and what is known of the change.
+/// An error of a coordinator, which says whether the change may have been made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CoordinatorError {
     /// The record was changed by somebody else. Read it, and decide again.
@@ -52,12 +52,12 @@ pub enum CoordinatorError {
         /// Why, and what to do about it.
         reason: String,
     },
-    /// What is stored cannot be read.
+    /// The stored records cannot be read.
     #[error("the records at {place} are damaged: {reason}")]
     Damaged {
         /// Where.
         place: String,
-        /// What is wrong, and what to do about it.
+        /// The fault and its remedy.
         reason: String,
     },
 }

@@ -23,7 +23,7 @@ use super::checks::{check, check_loopback};
 use super::{Coordinator, CoordinatorError, Record, Revision, Stamp};
 
 const PORT: u16 = 2379;
-/// Of an answer more than that is not read: it is more than all records that a cluster could have.
+/// The most bytes of an answer that are read: more than all records of a cluster could have.
 const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 pub(super) struct Etcd {
@@ -44,7 +44,7 @@ struct Member {
     port: u16,
 }
 
-/// How a request ended that was not carried out, or about which that is not known.
+/// The end of a request that was not carried out, or of which nobody knows whether it was.
 enum Failure {
     /// It was not sent.
     NotSent(String),

@@ -18,7 +18,7 @@ use super::checks::check;
 use super::{Coordinator, CoordinatorError, Record, Revision, Stamp};
 
 const MAGIC: [u8; 8] = *b"TMCOOR\x00\x01";
-/// How often a watch looks, and a lock that somebody holds is tried.
+/// The interval at which a watch looks, and at which a lock that somebody holds is tried again.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LOCK_EVERY: Duration = Duration::from_millis(2);
 

@@ -51,7 +51,7 @@ impl Drop for Session {
     }
 }
 
-/// How a request ended that was not answered.
+/// The end of a request that was not answered.
 enum Failure {
     /// It was not sent.
     NotSent(String),

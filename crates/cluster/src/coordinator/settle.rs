@@ -1,4 +1,4 @@
-//! Changes of which the outcome is found out.
+//! Settling a change whose outcome is unknown.
 
 use std::time::{Duration, Instant};
 

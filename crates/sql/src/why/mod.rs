@@ -9,6 +9,7 @@ mod shown;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt64Array};
@@ -159,6 +160,8 @@ struct Search<'a> {
     after: Option<u64>,
     /// For each source its name in the journal and the positions that are replayed.
     sources: Vec<(String, Range<u64>)>,
+    /// The folder of their rows.
+    journal: PathBuf,
     answer: RecordBatch,
     /// The rows of the answer in a defined order.
     expected: Vec<OwnedRow>,
@@ -185,7 +188,8 @@ impl<'a> Search<'a> {
                  explained",
             ));
         }
-        let sources = (question.open)()?.1.rows_between(after, cycle)?.sources;
+        let (_, past) = (question.open)()?;
+        let (sources, journal) = (past.rows_between(after, cycle)?.sources, past.journal().to_owned());
         let fields =
             answer.schema().fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
         let converter = RowConverter::new(fields).map_err(cannot_compare)?;
@@ -195,6 +199,7 @@ impl<'a> Search<'a> {
             cycle,
             after,
             sources,
+            journal,
             expected: Vec::new(),
             answer,
             converter,
@@ -277,8 +282,7 @@ impl<'a> Search<'a> {
 
     /// The rows of a source, with their positions as the last column.
     fn journaled(&self, stream: &str, range: &Range<u64>) -> Result<RecordBatch, Cause> {
-        let journal = (self.question.open)()?.1.journal().to_owned();
-        let records = inspect::records(&journal, stream, range.start)?;
+        let records = inspect::records(&self.journal, stream, range.start)?;
         let (schema, mut batches, mut rows) = (records.schema(), Vec::new(), 0);
         let mut fields = schema.fields().to_vec();
         fields.push(Arc::new(Field::new(POSITION, DataType::UInt64, false)));

@@ -1,5 +1,5 @@
-//! Which texts are JSON. The field of such a column says so, in Arrow's words; a cast forgets it. Functions that make JSON are told when they are
-//! planned, because a stream does not carry what fields say.
+//! Finds the texts that are JSON. The field of such a column is marked with Arrow's extension type; a cast drops the mark. Arguments of functions
+//! that make JSON are marked when these are planned, because a stream does not carry the metadata of fields.
 
 use std::sync::Arc;
 
